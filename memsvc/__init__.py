@@ -1,0 +1,1 @@
+"""A standalone memory daemon for AI agents, behind gRPC."""
