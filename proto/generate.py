@@ -6,6 +6,7 @@ The one way the committed stubs are made; a test runs it into an empty folder an
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 from grpc_tools import protoc
@@ -20,6 +21,7 @@ def generate(target: Path) -> None:
     services = [name for name in messages if name.endswith("_service.proto")]
     common = [
         f"-I{HERE}",
+        f"-I{files('grpc_tools') / '_proto'}",
         f"--plugin=protoc-gen-mypy={plugins / 'protoc-gen-mypy'}",
         f"--plugin=protoc-gen-mypy_grpc={plugins / 'protoc-gen-mypy_grpc'}",
     ]
