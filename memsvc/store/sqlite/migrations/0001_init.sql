@@ -61,7 +61,10 @@ CREATE TABLE runs (
     created_us          INTEGER NOT NULL,
     ended_us            INTEGER NOT NULL,
     own_offset          INTEGER NOT NULL DEFAULT 0,  -- characters of a context block of ours that `input` begins with
-    shown               TEXT    NOT NULL,            -- JSON: how the context block shows it; derived, see rules/context.py
+    -- How the context block shows the run: derived, and made anew where `renderer` is not the running one's.
+    renderer            INTEGER NOT NULL,
+    whole               INTEGER NOT NULL,            -- 1: the input is shown as it is, 2: the output is, 3: both
+    shown               TEXT    NOT NULL,            -- JSON, see rules/shown.py
     input               TEXT    NOT NULL,
     output              TEXT    NOT NULL,
     UNIQUE (scope_no, run_id)

@@ -1,0 +1,216 @@
+"""How one run is shown to a model: sanitized, short enough, with a hole in the middle where it was too long.
+
+A run is prepared once, when it is recorded, and the result is kept beside it: no later call sanitizes it, counts it
+or reads its megabyte again. What is kept is derived; `renderer_id` tells whether the running code derived it.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from memsvc.model import RunOutcome
+from memsvc.rules import boundary
+from memsvc.rules.budget import GIST_INPUT_LIMIT, GIST_OUTPUT_LIMIT, RECENT_LIMIT, Meter
+
+RENDERER_VERSION = 1
+"""Raise it whenever the sanitizer, the marks or the cut change: kept forms are then made anew when read."""
+
+CHARACTERS_PER_TOKEN = 16
+"""What a text is cut to before anything is counted: four times what a token holds in prose, for long tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """Sanitized text; where `omitted` is not 0, that many characters are missing between its two ends."""
+
+    before: str
+    omitted: int = 0
+    after: str = ""
+
+    def joined(self, frames: boundary.Frames) -> str:
+        """Returns the text on one string, the hole named in the language of the frames."""
+        return self.before + frames.omitted(self.omitted) + self.after if self.omitted else self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text, and the tokens of the lines that show it."""
+
+    text: ShownText
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A run's texts as its thread shows them, and their gist as recall does; counted in `locale`'s frames."""
+
+    locale: str
+    input: Line
+    output: Line
+    gist_input: Line
+    gist_output: Line
+
+
+def renderer_id(meter: Meter) -> int:
+    """Names the renderer and tokenizer that a kept `Shown` depends on."""
+    return zlib.crc32(f"{RENDERER_VERSION}/{meter.name}".encode())
+
+
+def script(text: str) -> str:
+    """Returns 'zh' where at least one letter in four is Chinese, else 'en'. Looks at the first 2,000 characters."""
+    start = text[:2000]
+    han = sum("\u3400" <= c <= "\u9fff" or "\U00020000" <= c <= "\U0003ffff" for c in start)
+    letters = sum(c.isalpha() for c in start)
+    return "zh" if han and han * 4 >= letters else "en"
+
+
+def clip(text: str, limit: int) -> ShownText:
+    """Sanitizes `text` and bounds its length to what `limit` tokens can hold; linear in the limit, not the text."""
+    window = limit * CHARACTERS_PER_TOKEN
+    if len(text) <= 2 * window:
+        return ShownText(boundary.sanitize(text))
+    head, tail = text[:window], text[-window:]
+    return ShownText(boundary.sanitize(head), len(text) - 2 * window, boundary.sanitize(tail))
+
+
+def cut(text: ShownText, limit: int, draw: Callable[[ShownText], str], meter: Meter) -> Line | None:
+    """Opens (or widens) the hole of `text` until `draw(text)` takes at most `limit` tokens; None where none can.
+
+    Both ends keep about equally much.
+    """
+    return shorten(Line(text, meter.count(draw(text))), limit, draw, meter)
+
+
+def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Meter) -> Line | None:
+    """Does what `cut` does for a line that has been counted; costs nothing where it fits."""
+    if line.tokens <= limit:
+        return line
+    bare = ShownText("", len(line.text.before) + line.text.omitted + len(line.text.after))
+    bare_tokens = meter.count(draw(bare))
+    room = limit - bare_tokens
+    while room > 1:
+        ends = _ends(line.text, room, meter)
+        tokens = meter.count(draw(ends))
+        if tokens <= limit:
+            return Line(ends, tokens)
+        room -= max(1, tokens - limit)
+    return Line(bare, bare_tokens) if bare_tokens <= limit else None
+
+
+def prepare(own_input: str, output: str, outcome: RunOutcome, locale: str, meter: Meter) -> Shown:
+    """Makes what is shown of a run: no text above what the recent runs share, counted in `locale`'s frames."""
+    draw_input, draw_output = _drawers(outcome, locale)
+    # A failed run's output is for people: a model that sees an error text works around it.
+    answer = "" if outcome is RunOutcome.FAILED else output
+    shown_input = _must(cut(clip(own_input, RECENT_LIMIT), RECENT_LIMIT, draw_input, meter))
+    shown_output = _must(cut(clip(answer, RECENT_LIMIT), RECENT_LIMIT, draw_output, meter))
+    gist_input, gist_output = shown_input, shown_output
+    if outcome is RunOutcome.COMPLETED:  # nothing else is recalled
+        gist_input = _must(shorten(shown_input, GIST_INPUT_LIMIT, draw_input, meter))
+        gist_output = _must(shorten(shown_output, GIST_OUTPUT_LIMIT, draw_output, meter))
+    return Shown(locale, shown_input, shown_output, gist_input, gist_output)
+
+
+def recount(shown: Shown, outcome: RunOutcome, locale: str, meter: Meter) -> Shown:
+    """Returns `shown` with its tokens counted for the frames of `locale`; itself where it is that already."""
+    if shown.locale == locale:
+        return shown
+    draw_input, draw_output = _drawers(outcome, locale)
+
+    def counted(line: Line, draw: Callable[[ShownText], str]) -> Line:
+        return Line(line.text, meter.count(draw(line.text)))
+
+    return Shown(
+        locale,
+        counted(shown.input, draw_input),
+        counted(shown.output, draw_output),
+        counted(shown.gist_input, draw_input),
+        counted(shown.gist_output, draw_output),
+    )
+
+
+def draw_input(text: ShownText, frames: boundary.Frames) -> str:
+    """Returns the lines that show an input."""
+    return boundary.lay_out(frames.user_mark, text.joined(frames))
+
+
+def draw_output(text: ShownText, outcome: RunOutcome, frames: boundary.Frames) -> str:
+    """Returns the lines that show an output; a failed run's is a placeholder, a cancelled one's is marked."""
+    if outcome is RunOutcome.FAILED:
+        return boundary.lay_out(frames.assistant_mark, frames.failed_turn)
+    ending = frames.stopped_turn if outcome is RunOutcome.CANCELLED else ""
+    return boundary.lay_out(frames.assistant_mark, text.joined(frames) + ending)
+
+
+def encode(shown: Shown, own_input: str, output: str) -> tuple[int, str]:
+    """Returns `whole` (1: the input is shown as it is, 2: the output is) and the JSON of what is not derivable."""
+    whole = (shown.input.text == ShownText(own_input)) | (shown.output.text == ShownText(output)) << 1
+    kept = [
+        shown.locale,
+        *_packed(shown.input, bool(whole & 1)),
+        *_packed(shown.output, bool(whole & 2)),
+        *_packed(shown.gist_input, shown.gist_input == shown.input),
+        *_packed(shown.gist_output, shown.gist_output == shown.output),
+    ]
+    return whole, json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(kept: str, own_input: str, output: str) -> Shown:
+    """Reads what `encode` wrote; the texts are looked at only where it found them shown as they are."""
+    locale, *fields = json.loads(kept)
+    shown_input = _unpacked(fields[0:2], ShownText(own_input))
+    shown_output = _unpacked(fields[2:4], ShownText(output))
+    return Shown(
+        locale,
+        shown_input,
+        shown_output,
+        _unpacked(fields[4:6], shown_input.text),
+        _unpacked(fields[6:8], shown_output.text),
+    )
+
+
+def _packed(line: Line, derivable: bool) -> tuple[list[str | int] | None, int]:
+    text = line.text
+    return (None if derivable else [text.before, text.omitted, text.after]), line.tokens
+
+
+def _unpacked(fields: list[Any], derived: ShownText) -> Line:
+    return Line(derived if fields[0] is None else ShownText(*fields[0]), fields[1])
+
+
+def _drawers(
+    outcome: RunOutcome, locale: str
+) -> tuple[Callable[[ShownText], str], Callable[[ShownText], str]]:
+    frames = boundary.frames(locale)
+    return lambda t: draw_input(t, frames), lambda t: draw_output(t, outcome, frames)
+
+
+def _must(line: Line | None) -> Line:
+    assert line is not None, "a mark and a hole fit into every limit of a prepared run"
+    return line
+
+
+def _ends(text: ShownText, room: int, meter: Meter) -> ShownText:
+    head, tail = room - room // 2, room // 2
+    if text.omitted:
+        before, _ = meter.ends(text.before, head, 0)
+        _, after = meter.ends(text.after, 0, tail)
+        after = after or text.after  # all of it, where it is shorter than its share
+    else:
+        before, after = meter.ends(text.before, head, tail)
+    before, after = _whole_characters(before, after)
+    length = len(text.before) + text.omitted + len(text.after)
+    return ShownText(before, length - len(before) - len(after), after)
+
+
+def _whole_characters(before: str, after: str) -> tuple[str, str]:
+    """Takes from the ends at the hole what belongs to a user-perceived character that lost its other half."""
+    start = 0
+    while start < len(after) and unicodedata.category(after[start]) in ("Mn", "Me", "Mc", "Cf"):
+        start += 1
+    return before.rstrip("\u200d"), after[start:]
