@@ -1,0 +1,375 @@
+"""The only caller of a model, and the only module that opens a socket outward: to the configured addresses
+and nowhere else, with a deadline, a size and a price on every call. Whatever a provider does, the caller
+gets a `Reply` or a `CallFailed` whose reason is a word of ours and never one of theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from memsvc.model import Usage
+from memsvc.rules.provider import ProviderFacts
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+MAX_ANSWER_BYTES = 1 << 20
+"""More than this is not read. What may become a summary is judged elsewhere, and is far smaller."""
+
+_MAX_TOKENS = 2**31 - 1
+_MAX_COST_MICROS = 2**53
+_MAX_RETRY_AFTER_MS = 600_000
+
+TIMEOUT = "PROVIDER_TIMEOUT"
+UNREACHABLE = "PROVIDER_UNREACHABLE"
+RATE_LIMITED = "PROVIDER_RATE_LIMITED"
+UNAUTHORIZED = "PROVIDER_UNAUTHORIZED"
+BAD_ANSWER = "PROVIDER_BAD_ANSWER"
+TOO_LARGE = "PROVIDER_ANSWER_TOO_LARGE"
+KEY_MISSING = "PROVIDER_KEY_MISSING"
+KEY_MALFORMED = "PROVIDER_KEY_MALFORMED"
+LEFT_ALONE = "PROVIDER_LEFT_ALONE"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """An OpenAI-compatible endpoint as the operator configured it.
+
+    `base_url` ends where `/chat/completions` begins. `local` promises that the words stay on machines of
+    the deployment. `api_key_env` names the environment variable of the key; empty means that none is
+    needed. Prices are in millionths of the deployment's currency for a million tokens.
+    """
+
+    name: str
+    base_url: str
+    model: str
+    local: bool = False
+    api_key_env: str = ""
+    input_price_micros_per_million: int = 0
+    output_price_micros_per_million: int = 0
+
+    def cost(self, input_tokens: int, output_tokens: int) -> Usage:
+        """Prices tokens, in whole millionths of the currency, rounded half up."""
+        price = (
+            input_tokens * self.input_price_micros_per_million
+            + output_tokens * self.output_price_micros_per_million
+        )
+        return Usage(input_tokens, output_tokens, min((price + 500_000) // 1_000_000, _MAX_COST_MICROS))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model said, not judged yet: `text` may be empty or nonsense, but holds no lone surrogate and
+    none of the model's thinking aloud. `truncated` says that the model stopped at the limit of its output
+    and not at an end.
+    """
+
+    text: str
+    usage: Usage
+    duration_ms: int
+    model: str
+    truncated: bool = False
+
+
+class CallFailed(Exception):  # noqa: N818  the name says it already
+    """A call that came to nothing. No error of the wire: a job catches it, records the attempt and tries
+    again.
+
+    `usage` is what the provider reported all the same, `retry_after_ms` how long it asked to be spared (0:
+    it did not say; never more than ten minutes).
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        usage: Usage = Usage(),  # noqa: B008  frozen
+        duration_ms: int = 0,
+        model: str = "",
+        retry_after_ms: int = 0,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.usage = usage
+        self.duration_ms = duration_ms
+        self.model = model
+        self.retry_after_ms = retry_after_ms
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatus:
+    """How a provider fares. `retry_in_ms` is set while it is left alone; a missing key waits for no clock."""
+
+    name: str
+    local: bool
+    usable: bool
+    last_error_reason: str
+    retry_in_ms: int | None
+
+
+@dataclass(slots=True)
+class _Circuit:
+    """Failures in a row, and until when that is reason enough to leave the provider alone."""
+
+    failures: int = 0
+    failures_before: int = 0
+    alone_until: float = 0.0
+    last_reason: str = ""
+
+
+class Models:
+    """The configured providers, each with one client and one circuit, both made when first needed.
+
+    After `circuit_failures` failures in a row a provider is not usable for `circuit_ms`; then one more
+    failure is enough to be left alone again, and one success clears it. `clock` gives seconds that never
+    step back.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[ProviderConfig],
+        *,
+        environ: Mapping[str, str],
+        deadline_ms: int = 60_000,
+        circuit_failures: int = 3,
+        circuit_ms: int = 30_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configs = {p.name: p for p in providers}
+        self._circuits = {p.name: _Circuit() for p in providers}
+        self._clients: dict[str, openai.AsyncOpenAI] = {}
+        self._opening = asyncio.Lock()
+        self._environ = environ
+        self._deadline_s = deadline_ms / 1000
+        self._circuit_failures = circuit_failures
+        self._circuit_s = circuit_ms / 1000
+        self._clock = clock
+
+    async def call(self, name: str, system: str, user: str, max_output_tokens: int) -> Reply:
+        """Asks the provider `name` once. Raises `CallFailed`; a name that is not configured is a bug
+        (KeyError).
+
+        The deadline holds for the whole call, however the answer drips. A cancelled call says nothing about
+        the provider and leaves its circuit as it was.
+        """
+        config = self._configs[name]
+        key, reason = _key(config, self._environ)
+        if reason:
+            raise CallFailed(reason, model=config.model)
+        async with self._opening:
+            if name not in self._clients:
+                # Importing the SDK takes most of a second, which the event loop has no time for.
+                self._clients[name] = await asyncio.to_thread(_open_client, config, key)
+        start = self._clock()
+        usage = Usage()
+        try:
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    body = await _ask(self._clients[name], config.model, system, user, max_output_tokens)
+            except TimeoutError:
+                raise CallFailed(TIMEOUT) from None
+            answer = _decode(body)
+            usage = config.cost(*_tokens(answer))
+            text, truncated = _content(answer)
+        except CallFailed as failure:
+            self._failed(name, failure.reason)
+            raise CallFailed(
+                failure.reason, usage, self._since_ms(start), config.model, failure.retry_after_ms
+            ) from None
+        circuit = self._circuits[name]
+        circuit.failures_before, circuit.failures, circuit.last_reason = circuit.failures, 0, ""
+        return Reply(text, usage, self._since_ms(start), config.model, truncated)
+
+    def reject(self, name: str, reason: str) -> None:
+        """Takes back that the last call of `name` succeeded: its answer was of no use, for `reason`."""
+        circuit = self._circuits[name]
+        circuit.failures = circuit.failures_before
+        self._failed(name, reason)
+
+    def facts(self) -> dict[str, ProviderFacts]:
+        """The providers as `rules.provider.choose` wants to know them, at this moment."""
+        facts = {}
+        for name, config in self._configs.items():
+            reason = _key(config, self._environ)[1]
+            if not reason and self._clock() < self._circuits[name].alone_until:
+                reason = LEFT_ALONE
+            facts[name] = ProviderFacts(name, config.local, not reason, reason)
+        return facts
+
+    def statuses(self) -> list[ProviderStatus]:
+        """How each provider fares, in the order of the configuration."""
+        statuses = []
+        for name, fact in self.facts().items():
+            circuit = self._circuits[name]
+            waits = fact.reason == LEFT_ALONE
+            retry_in_ms = max(0, round((circuit.alone_until - self._clock()) * 1000)) if waits else None
+            last = circuit.last_reason if waits or fact.usable else fact.reason
+            statuses.append(ProviderStatus(name, fact.local, fact.usable, last, retry_in_ms))
+        return statuses
+
+    async def close(self) -> None:
+        """Closes the connections. The clients come back when a call asks for one."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.close()
+
+    def _failed(self, name: str, reason: str) -> None:
+        circuit = self._circuits[name]
+        circuit.failures += 1
+        circuit.last_reason = reason
+        if circuit.failures >= self._circuit_failures:
+            circuit.alone_until = self._clock() + self._circuit_s
+
+    def _since_ms(self, start: float) -> int:
+        return round((self._clock() - start) * 1000)
+
+
+def _key(config: ProviderConfig, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The key and why there is none to be had; both empty where none is needed."""
+    if not config.api_key_env:
+        return "", ""
+    key = environ.get(config.api_key_env, "").strip()
+    if not key:
+        return "", KEY_MISSING
+    if not (key.isascii() and key.isprintable()):
+        return "", KEY_MALFORMED
+    return key, ""
+
+
+# What a request carries. The SDK adds a description of this machine, and whatever OPENAI_ORG_ID,
+# OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS happen to hold, to every provider alike.
+_SENT_HEADERS = frozenset({"host", "connection", "accept", "content-type", "content-length"})
+
+
+def _open_client(config: ProviderConfig, key: str) -> openai.AsyncOpenAI:
+    """Builds a client for this address alone. Slow: it imports the SDK."""
+    import httpx2  # noqa: PLC0415
+    import openai  # noqa: PLC0415
+
+    async def trim(request: httpx2.Request) -> None:
+        for name in set(request.headers) - _SENT_HEADERS:
+            del request.headers[name]
+        request.headers["accept-encoding"] = "identity"
+        request.headers["user-agent"] = "memsvc"
+        if key:
+            request.headers["authorization"] = f"Bearer {key}"
+
+    async def check(response: httpx2.Response) -> None:
+        # Before the body is read: the SDK would read that of an error whole, however large, to quote it.
+        if response.status_code != 200:
+            raise _refusal(response.status_code, response.headers.get("retry-after", ""))
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise CallFailed(
+                BAD_ANSWER
+            )  # Not what was accepted, and a small one can unpack into a large one.
+
+    # Words for a local provider must not pass a proxy that somebody exported for the way to the internet.
+    host = urlsplit(config.base_url).hostname or ""
+    direct = config.local or host in {"localhost", "::1"} or host.startswith("127.")
+    client = httpx2.AsyncClient(
+        event_hooks={"request": [trim], "response": [check]},
+        follow_redirects=False,
+        timeout=None,  # `Models.call` has one deadline for all of it.
+        trust_env=not direct,
+    )
+    return openai.AsyncOpenAI(
+        api_key=key or "none", base_url=config.base_url, max_retries=0, timeout=None, http_client=client
+    )
+
+
+def _refusal(status: int, retry_after: str) -> CallFailed:
+    if status == 429:
+        seconds = int(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0
+        return CallFailed(RATE_LIMITED, retry_after_ms=min(seconds * 1000, _MAX_RETRY_AFTER_MS))
+    if status in (401, 403):
+        return CallFailed(UNAUTHORIZED)
+    return CallFailed(f"PROVIDER_STATUS_{status}")
+
+
+async def _ask(
+    client: openai.AsyncOpenAI, model: str, system: str, user: str, max_output_tokens: int
+) -> bytes:
+    """Returns the answer's bytes, at most `MAX_ANSWER_BYTES`; raises `CallFailed`.
+
+    The body is read here and not by the SDK, which knows no bound. `max_tokens` and not its successor:
+    Ollama, vLLM, llama.cpp and DashScope all know it.
+    """
+    import httpx2  # noqa: PLC0415
+    import openai  # noqa: PLC0415
+
+    body = bytearray()
+    try:
+        async with client.chat.completions.with_streaming_response.create(
+            model=model,
+            messages=[{"role": "system", "content": system}, {"role": "user", "content": user}],
+            max_tokens=max_output_tokens,
+            temperature=0,
+            stream=False,
+        ) as response:
+            async for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise CallFailed(TOO_LARGE)
+    except openai.APIConnectionError as error:
+        connected = isinstance(error.__cause__, httpx2.RequestError) and not isinstance(
+            error.__cause__, httpx2.ConnectError
+        )
+        raise CallFailed(BAD_ANSWER if connected else UNREACHABLE) from None
+    except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError):
+        raise CallFailed(BAD_ANSWER) from None
+    return bytes(body)
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(body.decode("utf-8"))
+    except (
+        ValueError,
+        RecursionError,
+    ):  # Not UTF-8, not JSON, a number of 5,000 digits; a thousand brackets.
+        raise CallFailed(BAD_ANSWER) from None
+    if not isinstance(answer, dict):
+        raise CallFailed(BAD_ANSWER)
+    return answer
+
+
+def _tokens(answer: dict[str, Any]) -> tuple[int, int]:
+    """Input and output tokens as reported; what is not a sensible number counts as not reported."""
+    usage = answer.get("usage")
+    counts = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+    numbers = (counts.get("prompt_tokens"), counts.get("completion_tokens"))
+    first, second = (n if type(n) is int and 0 <= n <= _MAX_TOKENS else 0 for n in numbers)
+    return first, second
+
+
+def _content(answer: dict[str, Any]) -> tuple[str, bool]:
+    """The first choice's text and whether it was cut off. A message without content is an empty answer."""
+    match answer.get("choices"):
+        case [{"message": {"content": str(text)}, **rest}, *_]:
+            pass
+        case [{"message": {"content": None}, **rest}, *_]:
+            text = ""
+        case _:
+            raise CallFailed(BAD_ANSWER)
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise CallFailed(BAD_ANSWER)
+    return _without_thinking(text), rest.get("finish_reason") == "length"
+
+
+def _without_thinking(text: str) -> str:
+    """Drops what a reasoning model thought aloud before it answered: `<think>…</think>` at the beginning.
+
+    Some chat templates open the block in the prompt, so that only its end is in the answer; a thought that
+    was cut off before its end leaves nothing.
+    """
+    head, end, tail = text.partition("</think>")
+    opened = head.lstrip().startswith("<think>")
+    if end and (opened or "<think>" not in head):
+        return tail.strip()
+    return "" if opened else text
