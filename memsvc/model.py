@@ -37,6 +37,15 @@ class RunOutcome(IntEnum):
     CANCELLED = 3
 
 
+class SectionKind(IntEnum):
+    """The parts of a context block, in the order in which they are shown. Numbers as on the wire."""
+
+    CORE = 1
+    THREAD = 2
+    RECALL = 3
+    KNOWLEDGE = 4
+
+
 class OpKind(IntEnum):
     """What a model was called for. Numbers as on the wire."""
 
