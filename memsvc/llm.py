@@ -244,7 +244,10 @@ def _key(config: ProviderConfig, environ: Mapping[str, str]) -> tuple[str, str]:
 
 # What a request carries. The SDK adds a description of this machine, and whatever OPENAI_ORG_ID,
 # OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS happen to hold, to every provider alike.
-_SENT_HEADERS = frozenset({"host", "connection", "accept", "content-type", "content-length"})
+# x-stainless-raw-response is how the SDK tells itself that the body is not its to read.
+_SENT_HEADERS = frozenset(
+    {"host", "connection", "accept", "content-type", "content-length", "x-stainless-raw-response"}
+)
 
 
 def _open_client(config: ProviderConfig, key: str) -> openai.AsyncOpenAI:
@@ -285,7 +288,8 @@ def _open_client(config: ProviderConfig, key: str) -> openai.AsyncOpenAI:
 
 def _refusal(status: int, retry_after: str) -> CallFailed:
     if status == 429:
-        seconds = int(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0
+        # Nine digits: more say the same, and int() itself refuses thousands of them.
+        seconds = int(retry_after[:9]) if retry_after.isascii() and retry_after.isdigit() else 0
         return CallFailed(RATE_LIMITED, retry_after_ms=min(seconds * 1000, _MAX_RETRY_AFTER_MS))
     if status in (401, 403):
         return CallFailed(UNAUTHORIZED)
