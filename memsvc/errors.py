@@ -125,9 +125,7 @@ class NotFound(MemsvcError):
     thing: ClassVar[str]
 
     def __init__(self) -> None:
-        super().__init__(
-            f"{self.thing}_id: no such {self.thing} in this scope", {"field": f"{self.thing}_id"}
-        )
+        super().__init__(f"{self.thing}_id: no such {self.thing} in this scope", {"field": f"{self.thing}_id"})
 
 
 class RunNotFound(NotFound):
@@ -179,9 +177,7 @@ class Deleted(MemsvcError):
     status = "FAILED_PRECONDITION"
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"this {what} was deleted and does not come back; go on under a new id", {"what": what}
-        )
+        super().__init__(f"this {what} was deleted and does not come back; go on under a new id", {"what": what})
 
 
 class Unauthenticated(MemsvcError):
@@ -206,9 +202,7 @@ class ScopeDenied(PermissionDenied):
     reason = "SCOPE_DENIED"
 
     def __init__(self) -> None:
-        super().__init__(
-            "the credential does not cover this tenant; its `tenants` setting lists those it covers"
-        )
+        super().__init__("the credential does not cover this tenant; its `tenants` setting lists those it covers")
 
 
 class RoleDenied(PermissionDenied):
@@ -287,9 +281,7 @@ class TokenizerMissing(StartError):
     exit_status = 69
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"tokenizer {name} is not installed here, and none is downloaded; set MEMSVC_TOKENIZER"
-        )
+        super().__init__(f"tokenizer {name} is not installed here, and none is downloaded; set MEMSVC_TOKENIZER")
 
 
 class AddressTaken(StartError):
@@ -342,8 +334,7 @@ class MigrationChanged(StartError):
 
     def __init__(self, path: str, migration: str, why: str) -> None:
         super().__init__(
-            f"{path}: applied migration {migration} {why} in this build, the database was left alone; "
-            "install the memsvc that made it"
+            f"{path}: migration {migration} {why}; the database was left alone, run the memsvc that made it"
         )
 
 
