@@ -1,0 +1,1 @@
+"""The Python client, against a rude server and against the real daemon."""
