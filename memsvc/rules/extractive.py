@@ -24,7 +24,7 @@ _LEAST_ROOM = 10 * _QUARTERS
 """What the oldest line keeps: about eight Chinese characters or seven English words."""
 _ASK_ALONE_ROOM = 2 * _LEAST_ROOM
 _WINDOW = 6_000
-"""Characters of a text that are looked at, from its start; a gist needs no more."""
+"""Characters of an answer that are looked at, from its start; a gist needs no more."""
 _TRIES = 6
 
 _ARROW = " → "
