@@ -58,8 +58,7 @@ class ProviderConfig:
     def cost(self, input_tokens: int, output_tokens: int) -> Usage:
         """Prices tokens, in whole millionths of the currency, rounded half up."""
         price = (
-            input_tokens * self.input_price_micros_per_million
-            + output_tokens * self.output_price_micros_per_million
+            input_tokens * self.input_price_micros_per_million + output_tokens * self.output_price_micros_per_million
         )
         return Usage(input_tokens, output_tokens, min((price + 500_000) // 1_000_000, _MAX_COST_MICROS))
 
@@ -268,9 +267,7 @@ def _open_client(config: ProviderConfig, key: str) -> openai.AsyncOpenAI:
         if response.status_code != 200:
             raise _refusal(response.status_code, response.headers.get("retry-after", ""))
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise CallFailed(
-                BAD_ANSWER
-            )  # Not what was accepted, and a small one can unpack into a large one.
+            raise CallFailed(BAD_ANSWER)  # Not what was accepted, and a small one can unpack into a large one.
 
     # Words for a local provider must not pass a proxy that somebody exported for the way to the internet.
     host = urlsplit(config.base_url).hostname or ""
@@ -296,9 +293,7 @@ def _refusal(status: int, retry_after: str) -> CallFailed:
     return CallFailed(f"PROVIDER_STATUS_{status}")
 
 
-async def _ask(
-    client: openai.AsyncOpenAI, model: str, system: str, user: str, max_output_tokens: int
-) -> bytes:
+async def _ask(client: openai.AsyncOpenAI, model: str, system: str, user: str, max_output_tokens: int) -> bytes:
     """Returns the answer's bytes, at most `MAX_ANSWER_BYTES`; raises `CallFailed`.
 
     The body is read here and not by the SDK, which knows no bound. `max_tokens` and not its successor:

@@ -50,9 +50,7 @@ class Bench:
         self.models = self.make()
 
     def make(self, deadline_ms: int = 10_000, config: ProviderConfig | None = None) -> Models:
-        models = Models(
-            [config or self.config], environ=self.environ, deadline_ms=deadline_ms, clock=self.clock
-        )
+        models = Models([config or self.config], environ=self.environ, deadline_ms=deadline_ms, clock=self.clock)
         self.made.append(models)
         return models
 
@@ -178,9 +176,7 @@ async def test_a_status_is_named_and_asked_for_once(bench: Bench, code: int, rea
         ("9" * 10_000, 600_000),
     ],
 )
-async def test_a_wish_to_be_spared_is_passed_on_within_bounds(
-    bench: Bench, header: str, expected_ms: int
-) -> None:
+async def test_a_wish_to_be_spared_is_passed_on_within_bounds(bench: Bench, header: str, expected_ms: int) -> None:
     bench.provider.behave = status(429, {"Retry-After": header})
     assert (await bench.fail()).retry_after_ms == expected_ms
 
@@ -247,9 +243,7 @@ async def test_a_packed_answer_is_not_unpacked(bench: Bench) -> None:
 
 
 async def test_a_failed_call_costs_what_the_provider_says_it_did(bench: Bench) -> None:
-    bench.provider.behave = completion(
-        {"content": "\udc00"}, usage={"prompt_tokens": 1000, "completion_tokens": 10}
-    )
+    bench.provider.behave = completion({"content": "\udc00"}, usage={"prompt_tokens": 1000, "completion_tokens": 10})
     assert (await bench.fail()).usage == Usage(1000, 10, 820)
 
 
@@ -265,9 +259,7 @@ async def test_a_failed_call_costs_what_the_provider_says_it_did(bench: Bench) -
         (None, (0, 0)),
     ],
 )
-async def test_usage_counts_when_it_is_numbers(
-    bench: Bench, usage: object, expected: tuple[int, int]
-) -> None:
+async def test_usage_counts_when_it_is_numbers(bench: Bench, usage: object, expected: tuple[int, int]) -> None:
     bench.provider.behave = completion({"content": "x"}, usage=usage)
     reply = await bench.call()
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == expected
@@ -285,9 +277,7 @@ async def test_usage_counts_when_it_is_numbers(
         ((2**31, 2**31), (10**15, 10**15), 2**53),
     ],
 )
-def test_a_price_is_whole_and_rounded_half_up(
-    tokens: tuple[int, int], price: tuple[int, int], expected: int
-) -> None:
+def test_a_price_is_whole_and_rounded_half_up(tokens: tuple[int, int], price: tuple[int, int], expected: int) -> None:
     config = ProviderConfig("p", "http://x", "m", True, "", *price)
     assert config.cost(*tokens) == Usage(*tokens, expected)
 

@@ -47,9 +47,7 @@ class World:
                 up = self.own_up
             if name == "fallback" and self.fallback != "none":
                 up = self.fallback == "up"
-            facts[name] = ProviderFacts(
-                name, name in ("local", "fallback"), up, "" if up else f"{name} is down"
-            )
+            facts[name] = ProviderFacts(name, name in ("local", "fallback"), up, "" if up else f"{name} is down")
         return facts
 
     def choose(self) -> Choice:
@@ -58,9 +56,7 @@ class World:
 
 
 def worlds() -> Iterator[World]:
-    served = [
-        frozenset(s) for s in chain.from_iterable(combinations(NAMES, n) for n in range(len(NAMES) + 1))
-    ]
+    served = [frozenset(s) for s in chain.from_iterable(combinations(NAMES, n) for n in range(len(NAMES) + 1))]
     for kind, latest, names, up, fallback, late in product(
         (FOLD, EXTRACT), LATEST, served, (True, False), ("none", "up", "down"), (False, True)
     ):
@@ -112,11 +108,7 @@ def who(world: World) -> str:
 
 def rows_of(world: World) -> list[str]:
     state = (who(world), world.own_up, world.fallback, world.kind, world.overdue)
-    return [
-        what
-        for *row, what in TABLE
-        if all(cell in (ANY, value) for cell, value in zip(row, state, strict=True))
-    ]
+    return [what for *row, what in TABLE if all(cell in (ANY, value) for cell, value in zip(row, state, strict=True))]
 
 
 def check(world: World) -> None:

@@ -129,9 +129,7 @@ def mute(_: Request) -> Answer:
 
 def completion(message: Any, **fields: Any) -> Behaviour:
     """Answers JSON that is shaped like a completion as far as you please."""
-    return raw(
-        json.dumps({"object": "chat.completion", "choices": [{"message": message}], **fields}).encode()
-    )
+    return raw(json.dumps({"object": "chat.completion", "choices": [{"message": message}], **fields}).encode())
 
 
 NOT_AN_ANSWER: dict[str, Behaviour] = {
