@@ -179,8 +179,8 @@ class answered(_Described[P, Call[T]]):  # noqa: N801  # Stands as a decorator.
         return self if service is None else self._bind(service, service.sender.send)
 
 
-class paged(_Described[P, Pages[T]]):  # noqa: N801  # Stands as a decorator.
-    """The items of all pages, asked for as they are used: an iterator, or one for `async for`."""
+class listed(_Described[P, Pages[T] | Download[T]]):  # noqa: N801  # Stands as a decorator.
+    """Many answers, asked for or read as they are used: an iterator, or one for `async for`."""
 
     @overload
     def __get__(self, service: None, owner: type) -> Self: ...
@@ -189,17 +189,4 @@ class paged(_Described[P, Pages[T]]):  # noqa: N801  # Stands as a decorator.
     @overload
     def __get__(self, service: AsyncService, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, service: Service | AsyncService | None, owner: type) -> Any:
-        return self if service is None else self._bind(service, service.sender.pages)
-
-
-class streamed(_Described[P, Download[T]]):  # noqa: N801  # Stands as a decorator.
-    """The answers of a stream as they arrive: an iterator, or one for `async for`."""
-
-    @overload
-    def __get__(self, service: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, service: Service, owner: type) -> Callable[P, Iterator[T]]: ...
-    @overload
-    def __get__(self, service: AsyncService, owner: type) -> Callable[P, AsyncIterator[T]]: ...
-    def __get__(self, service: Service | AsyncService | None, owner: type) -> Any:
-        return self if service is None else self._bind(service, service.sender.download)
+        return self if service is None else self._bind(service, service.sender.items)

@@ -72,6 +72,13 @@ class Connection:
             return grpc.ssl_channel_credentials(self.root_certificates)
         return None
 
+    def open(self, api: Any) -> Any:
+        """A channel that connects at its first call; `api` is `grpc` or `grpc.aio`, which name theirs alike."""
+        credentials = self.credentials()
+        if credentials is None:
+            return api.insecure_channel(self.address, CHANNEL_OPTIONS)
+        return api.secure_channel(self.address, credentials, CHANNEL_OPTIONS)
+
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What goes with each call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
@@ -100,6 +107,18 @@ def encode(message: Message) -> bytes:
     return message.SerializeToString()
 
 
+def method(channel: Any, call: Call[Any] | Download[Any]) -> Callable[..., Any]:
+    """The channel's function for a call. Its answers are bytes: gRPC would take a decoded None for a failure."""
+    if isinstance(call, Download):
+        arity = channel.unary_stream
+    elif isinstance(call.request, Message):
+        arity = channel.unary_unary
+    else:
+        arity = channel.stream_unary
+    invoke: Callable[..., Any] = arity(f"/{call.method}", encode)
+    return invoke
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Raises what goes wrong inside as an error of our tree."""
@@ -123,36 +142,32 @@ class Sender:
     def send(self, call: Call[T]) -> T:
         """The call's answer."""
         attempts = self.connection.attempts(call)
-        invoke = self._method(call)
+        metadata = self.connection.metadata()
         while True:
             try:
                 with translated():
-                    answer = invoke(
-                        call.request,
-                        timeout=attempts.timeout_s(time.monotonic()),
-                        metadata=self.connection.metadata(),
-                    )
+                    invoke: Callable[..., bytes] = method(self._open(), call)
+                    answer = invoke(call.request, timeout=attempts.timeout_s(time.monotonic()), metadata=metadata)
                     return call.decode(answer)
             except MemsvcError as error:
                 seconds = pause_s(attempts, error)
             time.sleep(seconds)
 
-    def pages(self, pages: Pages[T]) -> Iterator[T]:
-        """The items of all pages."""
+    def items(self, source: Pages[T] | Download[T]) -> Iterator[T]:
+        """The items of all pages, or the answers of a stream; leaving the latter early ends the call."""
+        return self._pages(source) if isinstance(source, Pages) else self._download(source)
+
+    def _pages(self, pages: Pages[T]) -> Iterator[T]:
         items, token = self.send(pages.page(""))
         yield from items
         while token:
             items, token = self.send(pages.page(token))
             yield from items
 
-    def download(self, download: Download[T]) -> Iterator[T]:
-        """The answers of a stream; leaving it early ends the call."""
-        method: Callable[..., Any] = self._open().unary_stream(f"/{download.method}", encode)
-        answers = method(
-            download.request,
-            timeout=self.connection.timeout_s(Kind.TRANSFER),
-            metadata=self.connection.metadata(),
-        )
+    def _download(self, download: Download[T]) -> Iterator[T]:
+        invoke = method(self._open(), download)
+        timeout_s = self.connection.timeout_s(Kind.TRANSFER)
+        answers = invoke(download.request, timeout=timeout_s, metadata=self.connection.metadata())
         try:
             with translated():
                 for answer in answers:
@@ -167,22 +182,13 @@ class Sender:
         if channel is not None:
             channel.close()
 
-    def _method(self, call: Call[Any]) -> Callable[..., bytes]:
-        channel = self._open()
-        arity = channel.unary_unary if isinstance(call.request, Message) else channel.stream_unary
-        return arity(f"/{call.method}", encode)
-
     def _open(self) -> grpc.Channel:
         # At the first call and not in the constructor: a channel made before a fork is of no use after it.
         with self._lock:
             if self._closed:
                 raise closed()
             if self._channel is None:
-                address, credentials = self.connection.address, self.connection.credentials()
-                if credentials is None:
-                    self._channel = grpc.insecure_channel(address, CHANNEL_OPTIONS)
-                else:
-                    self._channel = grpc.secure_channel(address, credentials, CHANNEL_OPTIONS)
+                self._channel = self.connection.open(grpc)
             return self._channel
 
 
@@ -197,22 +203,22 @@ class AsyncSender:
     async def send(self, call: Call[T]) -> T:
         """The call's answer."""
         attempts = self.connection.attempts(call)
-        invoke = self._method(call)
+        metadata = self.connection.metadata()
         while True:
             try:
                 with self._translated():
-                    answer = await invoke(
-                        call.request,
-                        timeout=attempts.timeout_s(time.monotonic()),
-                        metadata=self.connection.metadata(),
-                    )
+                    invoke: Callable[..., Awaitable[bytes]] = method(self._open(), call)
+                    answer = await invoke(call.request, timeout=attempts.timeout_s(time.monotonic()), metadata=metadata)
                     return call.decode(answer)
             except MemsvcError as error:
                 seconds = pause_s(attempts, error)
             await asyncio.sleep(seconds)
 
-    async def pages(self, pages: Pages[T]) -> AsyncIterator[T]:
-        """The items of all pages."""
+    def items(self, source: Pages[T] | Download[T]) -> AsyncIterator[T]:
+        """The items of all pages, or the answers of a stream; leaving the latter early ends the call."""
+        return self._pages(source) if isinstance(source, Pages) else self._download(source)
+
+    async def _pages(self, pages: Pages[T]) -> AsyncIterator[T]:
         items, token = await self.send(pages.page(""))
         for item in items:
             yield item
@@ -221,14 +227,10 @@ class AsyncSender:
             for item in items:
                 yield item
 
-    async def download(self, download: Download[T]) -> AsyncIterator[T]:
-        """The answers of a stream; leaving it early ends the call."""
-        method: Callable[..., Any] = self._open().unary_stream(f"/{download.method}", encode)
-        answers = method(
-            download.request,
-            timeout=self.connection.timeout_s(Kind.TRANSFER),
-            metadata=self.connection.metadata(),
-        )
+    async def _download(self, download: Download[T]) -> AsyncIterator[T]:
+        invoke = method(self._open(), download)
+        timeout_s = self.connection.timeout_s(Kind.TRANSFER)
+        answers = invoke(download.request, timeout=timeout_s, metadata=self.connection.metadata())
         try:
             with self._translated():
                 async for answer in answers:
@@ -255,20 +257,11 @@ class AsyncSender:
                 raise
             raise closed() from None
 
-    def _method(self, call: Call[Any]) -> Callable[..., Awaitable[bytes]]:
-        channel = self._open()
-        arity = channel.unary_unary if isinstance(call.request, Message) else channel.stream_unary
-        return arity(f"/{call.method}", encode)
-
     def _open(self) -> grpc.aio.Channel:
         # At the first call and not in the constructor: the channel belongs to the event loop that it is
         # made in.
         if self._closed:
             raise closed()
         if self._channel is None:
-            address, credentials = self.connection.address, self.connection.credentials()
-            if credentials is None:
-                self._channel = grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
-            else:
-                self._channel = grpc.aio.secure_channel(address, credentials, CHANNEL_OPTIONS)
+            self._channel = self.connection.open(grpc.aio)
         return self._channel

@@ -19,12 +19,11 @@ from memsvc_client.calls import (
     Service,
     answered,
     call,
+    listed,
     method_of,
     nothing,
-    paged,
     pages,
     read,
-    streamed,
     whole,
     write,
 )
@@ -45,7 +44,7 @@ class ThreadCalls:
         request = rpc.GetThreadRequest(scope=scope.to_message(), thread_id=thread_id)
         return read(request, rpc.GetThreadResponse, lambda r: r.thread)
 
-    @paged
+    @listed
     def list(
         self,
         scope: Scope,
@@ -69,7 +68,7 @@ class ThreadCalls:
         )
         return pages(request, rpc.ListThreadsResponse, lambda r: r.threads)
 
-    @paged
+    @listed
     def runs(
         self,
         scope: Scope,
@@ -185,7 +184,7 @@ class CoreCalls:
         request = rpc.DeleteFactRequest(scope=scope.to_message(), fact_id=fact_id, actor=actor)
         return write(request, rpc.DeleteFactResponse, nothing)
 
-    @paged
+    @listed
     def candidates(self, scope: Scope, *, page_size: int = 0) -> Pages[pb.Candidate]:
         """What waits for a person's decision, the most confident first."""
         request = rpc.ListCandidatesRequest(scope=scope.to_message(), page_size=page_size)
@@ -239,7 +238,7 @@ class OpsCalls:
         )
         return read(request, rpc.GetUsageResponse, whole)
 
-    @paged
+    @listed
     def memory_ops(
         self,
         scope: Scope,
@@ -277,13 +276,13 @@ class OpsCalls:
         request = rpc.AcknowledgeNoticeRequest(scope=scope.to_message(), notice_id=notice_id)
         return write(request, rpc.AcknowledgeNoticeResponse, nothing)
 
-    @paged
+    @listed
     def scopes(self, *, page_size: int = 0) -> Pages[Scope]:
         """The scopes of the token's tenants that hold anything."""
         request = rpc.ListScopesRequest(page_size=page_size)
         return pages(request, rpc.ListScopesResponse, lambda r: [Scope.from_message(each) for each in r.scopes])
 
-    @streamed
+    @listed
     def export_scope(self, scope: Scope) -> Download[bytes]:
         """Everything that a scope holds, as JSON lines in UTF-8; each chunk is some whole lines.
 
