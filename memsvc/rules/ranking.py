@@ -1,0 +1,61 @@
+"""How much a past run bears on a query, on a scale that means the same in a small scope and in a large one.
+
+BM25 in substance. What it lacks for a threshold is added: a term is judged by the *other* runs that have it, towards
+a prior that its kind sets and never beyond it, and lengths are measured against a fixed text instead of the scope's mean.
+"""
+
+from __future__ import annotations
+
+import math
+
+from memsvc.rules.terms import Kind
+
+THRESHOLD = 0.2
+"""A run that scores above it bears on the query; measured in docs/recall.md."""
+NEIGHBOUR_SHARE = 0.35
+"""What a term found in the turn before or after counts, against one found in the run itself."""
+
+_SATURATION = 0.6  # BM25's k1: how much a second occurrence still adds
+_LENGTH_SHARE = 0.6  # BM25's b: how much of a text's length counts against it
+_USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange has
+
+# The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
+_PRIOR_SHARE = {Kind.WORD: 0.004, Kind.SHORT: 0.02, Kind.PAIR: 0.003, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
+_WORTH = {Kind.WORD: 1.0, Kind.SHORT: 1.0, Kind.PAIR: 1.0, Kind.LOOSE: 0.5, Kind.CHAR: 0.5}
+_PRIOR_RUNS = 50  # how many runs the prior outweighs
+_MAX_SHARE = 0.5
+
+GAIN_LEVELS = 16
+"""A gain is kept as one of so many levels, each 1.19 times the one below, the highest `1 + _SATURATION`."""
+_LEVEL_RATIO = 1.19
+GAINS = tuple((1 + _SATURATION) * _LEVEL_RATIO ** (level - GAIN_LEVELS + 1) for level in range(GAIN_LEVELS))
+"""What each level stands for."""
+
+
+def gain_level(count: int, length: int) -> int:
+    """Returns the level (an index of `GAINS`) of a term found `count` times in a run of `length` terms."""
+    slack = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)
+    gain = count * (1 + _SATURATION) / (count + slack)
+    level = GAIN_LEVELS - 1 + round(math.log(gain / (1 + _SATURATION), _LEVEL_RATIO))
+    return min(max(level, 0), GAIN_LEVELS - 1)
+
+
+def weight(kind: Kind, found: int, entries: int) -> float:
+    """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.
+
+    The entry in question does not speak against the term, so one is taken off: in a scope of one run nothing is
+    common. A term is never rarer than its kind, so that a hundred thousand runs in which it is missing change nothing.
+    """
+    prior = _PRIOR_SHARE[kind]
+    share = (max(found - 1, 0) + _PRIOR_RUNS * prior) / (max(entries - 1, 0) + _PRIOR_RUNS)
+    return _WORTH[kind] * -math.log(min(max(share, prior), _MAX_SHARE))
+
+
+def score(evidence: float, total: float) -> float:
+    """Returns the score, 0 to 1, of an entry whose terms of the query weigh `evidence` of `total`.
+
+    Rises with the evidence, so that for one query the order by score is the order by evidence.
+    """
+    if total <= 0 or evidence <= 0:
+        return 0.0
+    return 1 - math.exp(-((evidence / total**0.7) ** 1.5))

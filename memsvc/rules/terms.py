@@ -1,0 +1,170 @@
+"""Text becomes terms: the words, characters and pairs of characters that recall looks up.
+
+Chinese has no spaces, so it is read as single characters and as overlapping pairs; Latin words are folded and
+stemmed; `C盘`, `API配置` and `v2.3` are whole as well as in parts. Function words of both languages are no terms at all.
+A term is a plain string and its kind can be read off it, so nothing but the string need be kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import snowballstemmer
+
+from memsvc.rules.text import view
+
+MAX_TERMS_RUN = 2_000
+"""Distinct terms one run may bring into the index; what its input says comes first."""
+MAX_TERMS_QUERY = 64
+"""Distinct terms one query may look up; the heaviest kinds first, then those nearest to its ends."""
+
+_MAX_CHARACTERS = 65_536  # of each text; long before that, running Chinese has used up MAX_TERMS_RUN
+_MAX_QUERY_END = 4_096  # characters of a long query that are read at either end
+_MAX_WORD = 64  # characters; a longer "word" is a key, a blob or an attack, and is looked up by its beginning
+
+# Scripts written without spaces: kana, Han with its extensions, Hangul syllables.
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = rf"[^\W_{_CJK}]+(?:'[^\W_{_CJK}]+)*"
+_TOKEN = re.compile(rf"[{_CJK}]+|{_WORD}(?:[.\-_/+#@&:]{_WORD})*(?:\+\+|#)?")
+_PART = re.compile(_WORD)
+_PIECE = re.compile(r"\d+|[^\W\d_]+(?:'[^\W\d_]+)*")
+_IS_CJK = re.compile(rf"[{_CJK}]")
+
+_stemmer = snowballstemmer.stemmer("english")
+
+_STOP_WORDS = frozenset(
+    """a about after all also am an and any are aren't as at be because been before being between both but by can
+    can't could couldn't did didn't do does doesn't doing don't down each few for from had has have having he he'd
+    he'll he's her here hers him his how i i'd i'll i'm i've if in into is isn't it it's its just let let's me more
+    most my no nor not of off on once only or other our ours out over own please same she she'd she'll she's should
+    shouldn't so some such than that that's the their theirs them then there there's these they they're they've this
+    those through to too under until up us very was wasn't we we'd we'll we're we've were weren't what what's when
+    where which while who who's whom whose why will with won't would wouldn't yes you you'd you'll you're you've
+    your yours s t d ll m re ve""".split()
+)
+# Characters that carry grammar and seldom a topic: alone no term, two of them no term, one beside another a weak one.
+_STOP_CHARS = frozenset(
+    "的了是在我你他她它们这那有和与及或就也都不没很吗呢吧啊呀哦嘛么什哪谁怎把被给让从到对向跟会能要想可以为之其而所等着过得地个些"
+)
+_STOP_PAIRS = frozenset(
+    """如何 为何 何时 何地 请问 一个 一些 一下 一种 多少 几个 时候 因为 所以 但是 如果 虽然 然后 还是 还有 以及 并且 而且 或者 关于 现在
+    是否 知道 告诉 帮我 请帮 觉得 应该 需要 已经 非常 比较 这样 那样 这里 那里 自己 大家""".split()
+)
+
+
+class Kind(Enum):
+    """What a term is; how common such terms are in general follows from it (see ranking)."""
+
+    WORD = "word"  # a Latin word or a mixed token
+    SHORT = "short"  # one Latin letter, or a number of one or two digits
+    PAIR = "pair"  # two adjacent characters, or a word and the character it touches
+    LOOSE = "loose"  # a pair of which one is a function word
+    CHAR = "char"  # a single character
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """A term of a query and what kind it is."""
+
+    term: str
+    kind: Kind
+
+
+def count_terms(*texts: str) -> dict[str, int]:
+    """Returns the terms of `texts` with how often each occurs, in order of first occurrence.
+
+    At most `MAX_TERMS_RUN` distinct ones: when they are used up, reading stops. Never raises.
+    """
+    counts: dict[str, int] = {}
+    for text in texts:
+        for term in _terms(text[:_MAX_CHARACTERS]):
+            if term in counts:
+                counts[term] += 1
+            elif len(counts) < MAX_TERMS_RUN:
+                counts[term] = 1
+            else:
+                return counts
+    return counts
+
+
+def query_terms(text: str) -> tuple[QueryTerm, ...]:
+    """Returns what to look up for `text`: at most `MAX_TERMS_QUERY` distinct terms, none for function words alone.
+
+    Of a long text both ends are read, because that is where people put the question.
+    """
+    if len(text) > 2 * _MAX_QUERY_END:
+        text = text[:_MAX_QUERY_END] + "\n" + text[-_MAX_QUERY_END:]
+    terms = list(dict.fromkeys(_terms(text)))
+    if len(terms) > MAX_TERMS_QUERY:
+        last = len(terms) - 1
+        order = sorted(range(len(terms)), key=lambda i: (_READ_FIRST[kind_of(terms[i])], min(i, last - i)))
+        terms = [terms[i] for i in sorted(order[:MAX_TERMS_QUERY])]
+    return tuple(QueryTerm(term, kind_of(term)) for term in terms)
+
+
+_READ_FIRST = {Kind.WORD: 0, Kind.PAIR: 0, Kind.SHORT: 1, Kind.LOOSE: 2, Kind.CHAR: 3}
+
+
+def kind_of(term: str) -> Kind:
+    """Returns the kind of a term that this module made."""
+    if len(term) == 1:
+        return Kind.CHAR if _IS_CJK.match(term) else Kind.SHORT
+    if _IS_CJK.match(term[0]) or _IS_CJK.match(term[-1]):
+        loose = term[0] in _STOP_CHARS or term[-1] in _STOP_CHARS
+        return Kind.LOOSE if loose else Kind.PAIR
+    return Kind.SHORT if len(term) == 2 and term.isdecimal() else Kind.WORD
+
+
+def _terms(text: str) -> Iterator[str]:
+    folded = view(text).text.casefold().replace("’", "'")
+    end, last = -1, ""
+    for match in _TOKEN.finditer(folded):
+        token = match.group()
+        chinese = _IS_CJK.match(token) is not None
+        # People write both `API配置` and `API 配置`: where the scripts meet, one space joins.
+        gap = match.start() - end
+        touches = gap == 0 or (gap == 1 and folded[end] == " ")
+        if chinese:
+            if touches and last and not _IS_CJK.match(last):
+                yield last + token[0]
+            yield from _chinese(token)
+            last = token[-1]
+        else:
+            word = token[:_MAX_WORD]
+            if touches and last and _IS_CJK.match(last):
+                yield last + word
+            yield from _latin(word)
+            last = word
+        end = match.end()
+
+
+def _chinese(run: str) -> Iterator[str]:
+    before, weak_before = "", True
+    for char in run:
+        weak = char in _STOP_CHARS
+        if not weak:
+            yield char
+        if before and not (weak and weak_before):
+            pair = before + char
+            if pair not in _STOP_PAIRS:
+                yield pair
+        before, weak_before = char, weak
+
+
+@lru_cache(maxsize=65_536)
+def _latin(token: str) -> tuple[str, ...]:
+    """The terms of one token. Cached: real texts repeat their words, and the stemmer takes 15 µs for each."""
+    parts = _PART.findall(token)
+    terms = []
+    if len(parts) > 1 or (token != parts[0] and token not in _STOP_WORDS):
+        terms.append(token)
+    for part in parts:
+        pieces = _PIECE.findall(part)
+        for word in (part, *pieces) if len(pieces) > 1 else (part,):
+            if word not in _STOP_WORDS:
+                terms.append(_stemmer.stemWord(word))
+    return tuple(terms)
