@@ -65,6 +65,9 @@ class Limit(_Strict):
         return self.tenant in ("*", tenant_id) and self.agent in ("*", agent_id)
 
 
+NO_LIMIT = Limit.model_validate({})
+
+
 class Settings(_Strict):
     """All settings of a daemon. Each is MEMSVC_NAME in the environment and `name` in memsvc.toml."""
 
@@ -134,7 +137,7 @@ class Settings(_Strict):
 
     def limit_of(self, tenant_id: str, agent_id: str) -> Limit:
         """Returns the first limit that matches, or one that limits nothing."""
-        return next((entry for entry in self.limits if entry.matches(tenant_id, agent_id)), Limit())
+        return next((entry for entry in self.limits if entry.matches(tenant_id, agent_id)), NO_LIMIT)
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:

@@ -49,7 +49,7 @@ from typing import ClassVar
 class MemsvcError(Exception):
     """An error that has an answer; `metadata` goes beside `reason` into google.rpc.ErrorInfo."""
 
-    reason: ClassVar[str] = ""
+    reason: ClassVar[str] = "INTERNAL"
     status: ClassVar[str] = "INTERNAL"
 
     def __init__(self, message: str, metadata: dict[str, str] | None = None) -> None:
@@ -280,8 +280,8 @@ class TokenizerMissing(StartError):
     reason = "TOKENIZER_MISSING"
     exit_status = 69
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"tokenizer {name} is not installed here, and none is downloaded; set MEMSVC_TOKENIZER")
+    def __init__(self, name: str, why: str = "is not installed here, and none is downloaded") -> None:
+        super().__init__(f"tokenizer {name} {why}; set MEMSVC_TOKENIZER")
 
 
 class AddressTaken(StartError):

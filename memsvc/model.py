@@ -13,6 +13,9 @@ from typing import NamedTuple
 RECENT_RUNS = 2
 """K: how many runs of a thread are always shown word for word and never folded while they are the last."""
 
+BASIC_VIEW_BYTES = 2 << 10
+"""What lists show of each of a run's texts, in bytes of UTF-8."""
+
 
 class Scope(NamedTuple):
     """Whose memory this is. Nothing ever crosses a scope; an empty user is a scope of its own."""

@@ -39,18 +39,15 @@ class Tokenizer:
     def __init__(self, name: str) -> None:
         """Loads the encoding `name` without touching the network; TokenizerMissing where it cannot be had."""
         self.name = name
+        known = ", ".join(sorted(tiktoken.list_encoding_names()))
+        if name not in known.split(", "):
+            raise TokenizerMissing(name, f"is no encoding known here (there are {known})")
         try:
             self._encoding = tiktoken.get_encoding(name)
-        except ValueError:
-            raise TokenizerMissing(name, "it is not installed; known: " + _known()) from None
         except (OSError, ImportError) as error:  # a download that cannot be made ends here
-            raise TokenizerMissing(
-                name, f"it cannot be loaded without a download ({type(error).__name__}); known: " + _known()
-            ) from None
+            raise TokenizerMissing(name, f"cannot be loaded without a download ({type(error).__name__})") from None
         self._count_remembered = lru_cache(REMEMBERED_TEXTS)(self._count)
-        self.additive = all(
-            self._count(a + b) == self._count(a) + self._count(b) for a in _PROBES for b in _PROBES
-        )
+        self.additive = all(self._count(a + b) == self._count(a) + self._count(b) for a in _PROBES for b in _PROBES)
 
     def count(self, text: str) -> int:
         """Returns how many tokens `text` takes. Lone surrogates are not text and raise UnicodeEncodeError."""
@@ -77,7 +74,3 @@ class Tokenizer:
     def _decode(self, tokens: list[int]) -> str:
         # A token may end in the middle of a character; what is left of that character is dropped.
         return self._encoding.decode_bytes(tokens).decode("utf-8", "ignore")
-
-
-def _known() -> str:
-    return ", ".join(sorted(tiktoken.list_encoding_names()))

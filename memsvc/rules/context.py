@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 from memsvc.model import RECENT_RUNS, Fact, RunOutcome, SectionKind
-from memsvc.rules import boundary
+from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import (
     CORE_LIMIT,
     RECALL_LIMIT,
@@ -24,6 +24,8 @@ from memsvc.rules.budget import (
     Meter,
     share_runs,
 )
+from memsvc.rules.frames import frames as frames_of
+from memsvc.rules.frames import lay_out
 from memsvc.rules.shown import (
     Shown,
     ShownText,
@@ -123,7 +125,7 @@ class _Page:
     """A section in the making: its frame is paid when it opens, lines as they come."""
 
     def __init__(self, kind: SectionKind, limit: int, ask: Ask, meter: Meter) -> None:
-        frames = boundary.frames(ask.locale)
+        frames = frames_of(ask.locale)
         self.kind, self.limit, self._meter = kind, limit, meter
         self._open = frames.open(kind, ask.tag) + "\n"
         self._close = frames.close(kind, ask.tag) + "\n"
@@ -175,7 +177,7 @@ def render(memory: Memory, ask: Ask, meter: Meter) -> Block:
 
 
 def _render(memory: Memory, ask: Ask, limit: int, meter: Meter) -> Block:
-    closing = boundary.frames(ask.locale).request(ask.tag)
+    closing = frames_of(ask.locale).request(ask.tag)
     left = limit - meter.count(closing)
     sections: list[Section] = []
     shown: set[int] = set()
@@ -199,7 +201,7 @@ def _core(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -> Sec
     chosen: dict[int, tuple[str, int]] = {}
     room = page.room
     for i in memory.fact_order:
-        line = boundary.lay_out("- ", boundary.sanitize(memory.facts[i].text))
+        line = lay_out("- ", sanitize(memory.facts[i].text))
         tokens = meter.count(line)
         if tokens <= room:
             chosen[i] = line, tokens
@@ -215,25 +217,25 @@ def _thread(memory: Memory, ask: Ask, left: int, meter: Meter, shown: set[int]) 
     """The summary, then runs oldest first: the last K, before them those that wait to be folded."""
     if not memory.summary and not memory.runs:
         return None
-    frames = boundary.frames(ask.locale)
+    frames = frames_of(ask.locale)
     page = _Page(SectionKind.THREAD, min(THREAD_LIMIT, left), ask, meter)
     if memory.summary:
         # Of a smaller limit the summary keeps its share, else a tight budget would lose all but the last words.
         summary = cut(
-            ShownText(boundary.sanitize(memory.summary)),
+            ShownText(sanitize(memory.summary)),
             min(SUMMARY_LIMIT, page.limit * SUMMARY_LIMIT // THREAD_LIMIT, page.room),
-            lambda t: boundary.lay_out(frames.summary_label, t.joined(frames)),
+            lambda t: lay_out(frames.summary_label, t.joined(frames)),
             meter,
         )
         if summary:
-            page.add(boundary.lay_out(frames.summary_label, summary.text.joined(frames)), summary.tokens)
+            page.add(lay_out(frames.summary_label, summary.text.joined(frames)), summary.tokens)
             page.truncated |= summary.text.omitted > 0
     _runs(page, memory, ask, meter, shown)
     return page.done()
 
 
 def _runs(page: _Page, memory: Memory, ask: Ask, meter: Meter, shown: set[int]) -> None:
-    label = boundary.frames(ask.locale).recent_label + "\n"
+    label = frames_of(ask.locale).recent_label + "\n"
     room = page.room - meter.count(label)
     recent = memory.runs[:RECENT_RUNS]
     lines: list[tuple[PastRun, str, int, bool]] = []  # newest first
@@ -259,9 +261,7 @@ def _runs(page: _Page, memory: Memory, ask: Ask, meter: Meter, shown: set[int]) 
     page.omitted = memory.waiting_count - len(lines)
 
 
-def _recent_lines(
-    runs: Sequence[PastRun], limit: int, ask: Ask, meter: Meter
-) -> list[tuple[PastRun, str, int, bool]]:
+def _recent_lines(runs: Sequence[PastRun], limit: int, ask: Ask, meter: Meter) -> list[tuple[PastRun, str, int, bool]]:
     """Returns the lines of the last runs within `limit`, newest first, or nothing where one finds no place."""
     shown = [recount(run.shown, run.outcome, ask.locale, meter) for run in runs]
     grants = share_runs([(s.input.tokens, s.output.tokens) for s in shown], limit)
@@ -283,7 +283,7 @@ def _run_lines(
     run: PastRun, input_limit: int, output_limit: int, ask: Ask, meter: Meter
 ) -> tuple[str, int, bool] | None:
     """Returns a run's lines, their tokens and whether anything is missing; None where it cannot be shown."""
-    frames = boundary.frames(ask.locale)
+    frames = frames_of(ask.locale)
     shown = recount(run.shown, run.outcome, ask.locale, meter)
     given = shorten(shown.input, input_limit, lambda t: draw_input(t, frames), meter)
     answer = shorten(shown.output, output_limit, lambda t: draw_output(t, run.outcome, frames), meter)
@@ -298,7 +298,7 @@ def _recall(memory: Memory, ask: Ask, left: int, meter: Meter, placed: set[int])
     hits = [hit for hit in memory.hits if hit.run.sequence not in placed][: ask.recall_top_k]
     if not hits:
         return None
-    frames = boundary.frames(ask.locale)
+    frames = frames_of(ask.locale)
     page = _Page(SectionKind.RECALL, min(RECALL_LIMIT, left), ask, meter)
     for hit in hits:
         run = hit.run
@@ -319,21 +319,19 @@ def _knowledge(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -
     """The caller's text, as many whole lines as fit; of a first line too long, its two ends."""
     if not ask.knowledge.strip():
         return None
-    frames = boundary.frames(ask.locale)
+    frames = frames_of(ask.locale)
     page = _Page(SectionKind.KNOWLEDGE, left, ask, meter)
     if page.room <= 0:
         return None
     text = clip(ask.knowledge, page.room)
-    lines = boundary.lay_out("> ", text.before).splitlines(keepends=True)
+    lines = lay_out("> ", text.before).splitlines(keepends=True)
     page.truncated = text.omitted > 0
     kept, tokens = _leading_lines(lines, page.room, meter)
     if kept:
         page.add("".join(lines[:kept]), tokens)
         page.truncated |= kept < len(lines)
-    elif first := cut(
-        ShownText(lines[0][2:-1]), page.room, lambda t: boundary.lay_out("> ", t.joined(frames)), meter
-    ):
-        page.add(boundary.lay_out("> ", first.text.joined(frames)), first.tokens)
+    elif first := cut(ShownText(lines[0][2:-1]), page.room, lambda t: lay_out("> ", t.joined(frames)), meter):
+        page.add(lay_out("> ", first.text.joined(frames)), first.tokens)
         page.truncated = True
     return page.done()
 

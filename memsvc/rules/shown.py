@@ -13,15 +13,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import regex
+
 from memsvc.model import RunOutcome
-from memsvc.rules import boundary
+from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import GIST_INPUT_LIMIT, GIST_OUTPUT_LIMIT, RECENT_LIMIT, Meter
+from memsvc.rules.frames import Frames, lay_out
+from memsvc.rules.frames import frames as frames_of
 
 RENDERER_VERSION = 1
 """Raise it whenever the sanitizer, the marks or the cut change: kept forms are then made anew when read."""
 
 CHARACTERS_PER_TOKEN = 16
 """What a text is cut to before anything is counted: four times what a token holds in prose, for long tokens."""
+
+TITLE_LENGTH = 40
+TITLE_WINDOW = 4_000
+"""Characters that a title is drawn from: enough for 40 of any length a person perceives as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class ShownText:
     omitted: int = 0
     after: str = ""
 
-    def joined(self, frames: boundary.Frames) -> str:
+    def joined(self, frames: Frames) -> str:
         """Returns the text on one string, the hole named in the language of the frames."""
         return self.before + frames.omitted(self.omitted) + self.after if self.omitted else self.before
 
@@ -73,9 +81,9 @@ def clip(text: str, limit: int) -> ShownText:
     """Sanitizes `text` and bounds its length to what `limit` tokens can hold; linear in the limit, not the text."""
     window = limit * CHARACTERS_PER_TOKEN
     if len(text) <= 2 * window:
-        return ShownText(boundary.sanitize(text))
+        return ShownText(sanitize(text))
     head, tail = text[:window], text[-window:]
-    return ShownText(boundary.sanitize(head), len(text) - 2 * window, boundary.sanitize(tail))
+    return ShownText(sanitize(head), len(text) - 2 * window, sanitize(tail))
 
 
 def cut(text: ShownText, limit: int, draw: Callable[[ShownText], str], meter: Meter) -> Line | None:
@@ -134,17 +142,17 @@ def recount(shown: Shown, outcome: RunOutcome, locale: str, meter: Meter) -> Sho
     )
 
 
-def draw_input(text: ShownText, frames: boundary.Frames) -> str:
+def draw_input(text: ShownText, frames: Frames) -> str:
     """Returns the lines that show an input."""
-    return boundary.lay_out(frames.user_mark, text.joined(frames))
+    return lay_out(frames.user_mark, text.joined(frames))
 
 
-def draw_output(text: ShownText, outcome: RunOutcome, frames: boundary.Frames) -> str:
+def draw_output(text: ShownText, outcome: RunOutcome, frames: Frames) -> str:
     """Returns the lines that show an output; a failed run's is a placeholder, a cancelled one's is marked."""
     if outcome is RunOutcome.FAILED:
-        return boundary.lay_out(frames.assistant_mark, frames.failed_turn)
+        return lay_out(frames.assistant_mark, frames.failed_turn)
     ending = frames.stopped_turn if outcome is RunOutcome.CANCELLED else ""
-    return boundary.lay_out(frames.assistant_mark, text.joined(frames) + ending)
+    return lay_out(frames.assistant_mark, text.joined(frames) + ending)
 
 
 def encode(shown: Shown, own_input: str, output: str) -> tuple[int, str]:
@@ -183,10 +191,8 @@ def _unpacked(fields: list[Any], derived: ShownText) -> Line:
     return Line(derived if fields[0] is None else ShownText(*fields[0]), fields[1])
 
 
-def _drawers(
-    outcome: RunOutcome, locale: str
-) -> tuple[Callable[[ShownText], str], Callable[[ShownText], str]]:
-    frames = boundary.frames(locale)
+def _drawers(outcome: RunOutcome, locale: str) -> tuple[Callable[[ShownText], str], Callable[[ShownText], str]]:
+    frames = frames_of(locale)
     return lambda t: draw_input(t, frames), lambda t: draw_output(t, outcome, frames)
 
 
@@ -214,3 +220,29 @@ def _whole_characters(before: str, after: str) -> tuple[str, str]:
     while start < len(after) and unicodedata.category(after[start]) in ("Mn", "Me", "Mc", "Cf"):
         start += 1
     return before.rstrip("\u200d"), after[start:]
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Prepares runs and reads them back, for one tokenizer."""
+
+    meter: Meter
+    renderer_id: int
+
+    @classmethod
+    def of(cls, meter: Meter) -> Renderer:
+        """Returns the renderer that counts with `meter`."""
+        return cls(meter, renderer_id(meter))
+
+    def restore(self, renderer: int, kept: str, own_input: str, output: str, outcome: RunOutcome) -> Shown:
+        """Returns what `encode` kept, or prepares it anew where another renderer had made it."""
+        if renderer == self.renderer_id:
+            return decode(kept, own_input, output)
+        return prepare(own_input, output, outcome, script(own_input), self.meter)
+
+
+def title(own_input: str) -> str:
+    """Returns the title of a thread that begins with this input: its first 40 user-perceived characters, on one line."""
+    line = " ".join(own_input[:TITLE_WINDOW].split())
+    printable = "".join(c for c in line if unicodedata.category(c) != "Cc")
+    return "".join(regex.findall(r"\X", printable)[:TITLE_LENGTH]).rstrip()

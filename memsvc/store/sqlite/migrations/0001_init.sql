@@ -42,6 +42,8 @@ CREATE TABLE threads (
 ) STRICT;
 
 CREATE INDEX threads_by_activity ON threads (scope_no, last_sequence DESC);
+-- What is due is few among many; 2 is RECENT_RUNS in model.py, and the queries say the same words.
+CREATE INDEX threads_due ON threads (scope_no) WHERE run_count - folded_count > 2;
 CREATE UNIQUE INDEX threads_by_key ON threads (scope_no, thread_key) WHERE thread_key <> '';
 
 CREATE TABLE runs (

@@ -1,0 +1,124 @@
+"""The command `memsvc`: serve, and what one needs around it. Errors are one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+
+from memsvc.errors import MemsvcError, StartError
+
+EPILOG = """\
+A first conversation, with nothing configured:
+
+  memsvc serve &
+  buf curl --schema proto --protocol grpc --http2-prior-knowledge -d '{
+    "scope": {"tenant_id": "school-7", "agent_id": "exam"}, "thread_key": "monday",
+    "input": "出一份数据结构试卷", "output": "好的。", "outcome": "RUN_OUTCOME_COMPLETED"
+  }' http://127.0.0.1:50051/memsvc.v1.MemoryService/RecordRun
+
+Settings are environment variables (`memsvc serve --help` lists them all) and memsvc.toml for the rest.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except StartError as error:
+        print(f"memsvc: {error.message}", file=sys.stderr)
+        return error.exit_status
+    except MemsvcError as error:
+        print(f"memsvc: {error.message}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="memsvc",
+        description="A memory daemon for AI agents, behind gRPC.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="run the daemon until SIGTERM",
+        description="Runs the daemon: one process, one SQLite file, no model needed.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    serve.set_defaults(command=_serve)
+    if arguments_ask_for_help():
+        serve.epilog = _settings_help()
+    health = commands.add_parser(
+        "healthcheck",
+        help="exit 0 if the daemon serves, 1 if not",
+        description="Asks the daemon at MEMSVC_LISTEN for its health; needs no credential.",
+    )
+    health.add_argument("--timeout", type=float, default=3.0, metavar="SECONDS", help="default: 3")
+    health.set_defaults(command=_healthcheck)
+    return parser
+
+
+def arguments_ask_for_help() -> bool:
+    """Says whether the long help may be printed: making it loads the settings' descriptions."""
+    return any(argument in ("-h", "--help") for argument in sys.argv)
+
+
+def _serve(_: argparse.Namespace) -> int:
+    import os  # noqa: PLC0415  each command loads what it needs: healthcheck runs every few seconds
+
+    from memsvc import app, config, log  # noqa: PLC0415
+
+    settings = config.load()
+    log.configure(settings.log_level, settings.log_format)
+    if strangers := config.strangers(os.environ):
+        app.log.warning("unknown_variables", names=strangers)
+    asyncio.run(app.serve(settings))
+    return 0
+
+
+def _healthcheck(options: argparse.Namespace) -> int:
+    import grpc  # noqa: PLC0415
+    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
+
+    from memsvc import config  # noqa: PLC0415
+
+    host, port = config.host_port(config.load().listen)
+    if host in ("0.0.0.0", "[::]"):
+        host = "127.0.0.1"
+    with grpc.insecure_channel(f"{host}:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        try:
+            answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=options.timeout)
+        except grpc.RpcError as error:
+            print(f"memsvc: {host}:{port} does not answer ({error.code().name})", file=sys.stderr)
+            return 1
+    name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+    print(name)
+    return 0 if name == "SERVING" else 1
+
+
+def _settings_help() -> str:
+    from memsvc.config import Settings, variable  # noqa: PLC0415
+
+    lines = ["settings, each as a variable or, in lower case without the prefix, as a key of memsvc.toml:"]
+    for name, field in Settings.model_fields.items():
+        if field.description:
+            default = getattr(field.default, "value", field.default)
+            lines.append(f"  {variable(name)}\n      {field.description} (default: {default!s})")
+    lines += [
+        "",
+        "  MEMSVC_CONFIG\n      the file to read (default: memsvc.toml, where it exists); it alone has",
+        "      [providers.NAME], [[credentials]] and [[limits]], which the README describes.",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

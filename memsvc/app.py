@@ -1,0 +1,148 @@
+"""The only builder: settings, store, worker, server, in this order; it stops them in reverse.
+
+Everything that lives as long as the process is made here and handed down; no module reaches for a global.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from memsvc import config, metrics
+from memsvc.auth import Gate
+from memsvc.config import Settings
+from memsvc.errors import SettingWrong
+from memsvc.jobs import Job, Jobs
+from memsvc.llm import Models, ProviderConfig
+from memsvc.memory import Memory
+from memsvc.model import OpKind, RunOutcome, Scope
+from memsvc.rpc.core import CoreService
+from memsvc.rpc.guard import Guard
+from memsvc.rpc.memory import MemoryService
+from memsvc.rpc.ops import OpsService
+from memsvc.rpc.recall import RecallService
+from memsvc.rpc.threads import ThreadService
+from memsvc.rules.shown import Renderer
+from memsvc.server import Server, Services
+from memsvc.status import Status
+from memsvc.store import Recorded, Store, open_store
+from memsvc.tokens import Tokenizer
+from memsvc.worker import Worker
+
+log = structlog.get_logger()
+
+
+def now_us() -> int:
+    """Returns the wall clock, in microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A running daemon, for those who started it: the address it listens on, and what is inside."""
+
+    address: str
+    store: Store
+    worker: Worker[Job]
+    gate: Gate
+
+
+async def serve(settings: Settings) -> None:
+    """Runs the daemon until SIGTERM or SIGINT; StartError where it cannot start."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(settings) as daemon:
+        loop.add_signal_handler(signal.SIGHUP, _reload, daemon.gate)
+        await stop.wait()
+        log.info("stopping")
+    log.info("stopped")
+
+
+@asynccontextmanager
+async def running(settings: Settings, clock: Callable[[], int] = now_us) -> AsyncIterator[Daemon]:
+    """Runs a daemon for as long as the block lasts. `clock` gives microseconds since the epoch."""
+    tokenizer = Tokenizer(settings.tokenizer)
+    renderer = Renderer.of(tokenizer)
+    async with AsyncExitStack() as stack:
+        store = await open_store(settings.database, renderer, settings.readers)
+        stack.push_async_callback(store.close)
+        models = _models(settings)
+        stack.push_async_callback(models.close)
+        jobs = Jobs(store, models, settings, tokenizer, clock)
+        worker: Worker[Job] = Worker(jobs.run, clock, settings.retry_first_ms, settings.retry_max_ms)
+        stack.push_async_callback(worker.stop, settings.grace_ms)
+        if settings.metrics_listen:
+            stack.callback(metrics.serve(settings.metrics_listen))
+            metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()))
+        gate = Gate(settings.credentials)
+        services = _services(store, renderer, settings, worker, models, clock)
+        server = Server(services, Guard(gate), settings.listen)
+        for job in await jobs.due():
+            worker.enqueue(job)
+        worker.start()
+        await server.start()
+        stack.push_async_callback(server.stop, settings.grace_ms)
+        address = f"{config.host_port(settings.listen)[0]}:{server.port}"
+        log.info("serving", address=address, database=str(settings.database), pid=os.getpid())
+        if gate.open:
+            log.warning("no_credentials", effect="whoever reaches this address has every role")
+        yield Daemon(address, store, worker, gate)
+
+
+def _services(
+    store: Store,
+    renderer: Renderer,
+    settings: Settings,
+    worker: Worker[Job],
+    models: Models,
+    clock: Callable[[], int],
+) -> Services:
+    def changed(scope: Scope, thread_id: str) -> None:
+        worker.enqueue(Job(OpKind.FOLD, scope, thread_id))
+
+    def recorded(scope: Scope, run: Recorded, outcome: RunOutcome) -> None:
+        if run.fold_due:
+            changed(scope, run.thread_id)
+
+    memory = Memory(store, renderer, settings, clock, recorded)
+    status = Status(store, worker, models, settings.local_fallback, clock)
+    return Services(
+        memory=MemoryService(memory),
+        threads=ThreadService(store, changed),
+        recall=RecallService(memory),
+        core=CoreService(),
+        ops=OpsService(store, settings, status),
+    )
+
+
+def _models(settings: Settings) -> Models:
+    return Models(
+        [ProviderConfig(name=name, **entry.model_dump()) for name, entry in settings.providers.items()],
+        environ=os.environ,
+        deadline_ms=settings.model_deadline_ms,
+        circuit_failures=settings.circuit_failures,
+        circuit_ms=settings.circuit_ms,
+    )
+
+
+def _reload(gate: Gate) -> None:
+    """Takes the credentials anew; a wrong file leaves the old ones in force, and says so."""
+    try:
+        settings = config.load()
+    except SettingWrong as error:
+        log.error("reload_refused", why=error.message)
+        return
+    if gate.open != (not settings.credentials):
+        log.error("reload_refused", why="credentials cannot be added to or taken from a running daemon; restart it")
+        return
+    gate.replace(settings.credentials)
+    log.info("reloaded", credentials=len(settings.credentials))

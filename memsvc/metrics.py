@@ -1,0 +1,79 @@
+"""Prometheus metrics: counts, durations and costs by names of ours; no id, no content, no telemetry.
+
+Served on an address of its own, off unless configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from memsvc.config import host_port
+from memsvc.errors import AddressTaken
+from memsvc.model import OpKind
+from memsvc.store import NewOp
+
+registry = CollectorRegistry()
+
+_calls = Counter("memsvc_calls", "Calls answered.", ["method", "code"], registry=registry)
+_call_seconds = Histogram(
+    "memsvc_call_seconds",
+    "Time from request to answer, in seconds.",
+    ["method"],
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
+    registry=registry,
+)
+_memory_ops = Counter(
+    "memsvc_memory_ops", "Calls that memory made for itself.", ["kind", "provider", "reason"], registry=registry
+)
+_memory_tokens = Counter(
+    "memsvc_memory_tokens", "Tokens that memory's own calls used.", ["provider", "direction"], registry=registry
+)
+_memory_cost = Counter(
+    "memsvc_memory_cost_micros", "What memory's own calls cost, in millionths.", ["provider"], registry=registry
+)
+_queue = Gauge("memsvc_pending_jobs", "Jobs that wait, run, or will be tried again.", registry=registry)
+_failed = Gauge("memsvc_failed_jobs", "Jobs whose last attempt failed.", registry=registry)
+_unfolded = Gauge("memsvc_unfolded_runs", "Runs that neither a summary nor the recent window shows.", registry=registry)
+
+
+def call(method: str, code: str, seconds: float) -> None:
+    """Counts one answered call."""
+    _calls.labels(method, code).inc()
+    _call_seconds.labels(method).observe(seconds)
+
+
+def memory_op(op: NewOp) -> None:
+    """Counts one call that memory made for itself."""
+    _memory_ops.labels(OpKind(op.kind).name.lower(), op.provider, op.error_reason or "OK").inc()
+    _memory_tokens.labels(op.provider, "input").inc(op.usage.input_tokens)
+    _memory_tokens.labels(op.provider, "output").inc(op.usage.output_tokens)
+    _memory_cost.labels(op.provider).inc(op.usage.cost_micros)
+
+
+def watch(pending: Callable[[], int], failed: Callable[[], int]) -> None:
+    """Takes the depth of the queue from these whenever somebody asks."""
+    _queue.set_function(pending)
+    _failed.set_function(failed)
+
+
+def unfolded(count: int) -> None:
+    """Tells how many runs wait to be folded."""
+    _unfolded.set(count)
+
+
+def serve(address: str) -> Callable[[], None]:
+    """Serves the metrics on `address`; returns what stops it. AddressTaken."""
+    host, port = host_port(address)
+    try:
+        server, thread = start_http_server(port, host.strip("[]"), registry=registry)
+    except OSError:
+        raise AddressTaken(address) from None
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop

@@ -1,0 +1,165 @@
+"""What happens around every call: who is it, may they, count it, and turn an error of ours into its status.
+
+One table from errors to gRPC. The second of the daemon's two broad excepts stands here: a bug answers INTERNAL, is
+logged by type and place, and neither its text nor the caller's reaches log or wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
+
+import grpc
+import structlog
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from memsvc import metrics
+from memsvc.auth import PACKAGE, Caller, Gate
+from memsvc.errors import InvalidField, MemsvcError
+from memsvc.worker import place
+
+log = structlog.get_logger()
+
+DOMAIN = "memsvc"
+caller: ContextVar[Caller] = ContextVar("caller")
+"""Who makes the call that is being answered."""
+
+_MALFORMED = object()
+
+Behaviour = Callable[[Any, grpc.aio.ServicerContext[Any, Any]], Any]
+
+
+class Guard(grpc.aio.ServerInterceptor):
+    """Wraps every method of ours, once; health and reflection pass as they are."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        """Returns the method's handler with everything of this module around it."""
+        method = handler_call_details.method
+        if method in self._wrapped:
+            return self._wrapped[method]
+        handler = await continuation(handler_call_details)
+        if handler is None or not method.startswith(PACKAGE):
+            return handler
+        self._wrapped[method] = self._wrap(method, handler)
+        return self._wrapped[method]
+
+    def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        read = _tolerant(handler.request_deserializer)
+        write = handler.response_serializer
+        if handler.unary_unary:
+            return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), read, write)
+        if handler.unary_stream:
+            return grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream), read, write)
+        return grpc.stream_unary_rpc_method_handler(self._unary(method, handler.stream_unary), read, write)
+
+    def _unary(self, method: str, behaviour: Behaviour) -> Behaviour:
+        async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            begun = time.perf_counter()
+            error: MemsvcError
+            try:
+                self._admit(method, request, context)
+                reply = await behaviour(request, context)
+            except MemsvcError as known:
+                error = known
+            except (NotImplementedError, asyncio.CancelledError, grpc.aio.AbortError) as other:
+                await _pass_on(other, method, context, begun)
+                raise
+            except Exception as bug:
+                error = _bug(bug, method)
+            else:
+                metrics.call(method, "OK", time.perf_counter() - begun)
+                return reply
+            return await _abort(error, method, context, begun)
+
+        return answer
+
+    def _stream(self, method: str, behaviour: Behaviour) -> Behaviour:
+        async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
+            begun = time.perf_counter()
+            error: MemsvcError
+            try:
+                self._admit(method, request, context)
+                async for part in behaviour(request, context):
+                    yield part
+            except MemsvcError as known:
+                error = known
+            except (NotImplementedError, asyncio.CancelledError, GeneratorExit, grpc.aio.AbortError) as other:
+                await _pass_on(other, method, context, begun)
+                raise
+            except Exception as bug:
+                error = _bug(bug, method)
+            else:
+                metrics.call(method, "OK", time.perf_counter() - begun)
+                return
+            await _abort(error, method, context, begun)
+
+        return answer
+
+    def _admit(self, method: str, request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Raises unless the caller is known, may call the method, and asks about a tenant of theirs."""
+        authorization = None
+        if not self._gate.open:
+            authorization = next((v for k, v in context.invocation_metadata() or () if k == "authorization"), None)
+        who = self._gate.caller(authorization if isinstance(authorization, str) else None)
+        who.check_method(method)
+        if request is _MALFORMED:
+            raise InvalidField("request", "is not a message of this call; send it as the contract has it")
+        if isinstance(request, Message) and "scope" in request.DESCRIPTOR.fields_by_name and request.HasField("scope"):
+            who.check_tenant(request.scope.tenant_id)  # type: ignore[attr-defined]
+        caller.set(who)
+
+
+def _tolerant(read: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """Reads a message, and what is none as a mark: gRPC itself would answer with a traceback in the log."""
+    assert read is not None
+
+    def tolerant(data: bytes) -> Any:
+        try:
+            return read(data)
+        except DecodeError:
+            return _MALFORMED
+
+    return tolerant
+
+
+async def _pass_on(
+    other: BaseException, method: str, context: grpc.aio.ServicerContext[Any, Any], begun: float
+) -> None:
+    code = "UNIMPLEMENTED" if isinstance(other, NotImplementedError) else "CANCELLED"
+    metrics.call(method, code, time.perf_counter() - begun)
+    if isinstance(other, NotImplementedError):
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this daemon does not have that call yet")
+
+
+async def _abort(error: MemsvcError, method: str, context: grpc.aio.ServicerContext[Any, Any], begun: float) -> None:
+    metrics.call(method, error.status, time.perf_counter() - begun)
+    log.debug("call_refused", method=method, reason=error.reason, **{"field": error.metadata.get("field", "")})
+    await context.abort(
+        grpc.StatusCode[error.status],
+        error.message,
+        (("grpc-status-details-bin", _status(error).SerializeToString()),),
+    )
+
+
+def _status(error: MemsvcError) -> status_pb2.Status:
+    detail = AnyMessage()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
+    return status_pb2.Status(code=code_pb2.Code.Value(error.status), message=error.message, details=[detail])
+
+
+def _bug(bug: Exception, method: str) -> MemsvcError:
+    log.error("call_broke", method=method, error=type(bug).__name__, where=place(bug))
+    return MemsvcError("the daemon failed at this call; its log says where, and nothing was changed")

@@ -1,0 +1,108 @@
+"""OpsService: cost, background work and notices."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import grpc
+
+from memsvc.config import Settings
+from memsvc.errors import InvalidField, ScopeDenied
+from memsvc.rpc import checks, convert
+from memsvc.rpc.guard import caller
+from memsvc.rpc.pages import Pager
+from memsvc.rules.usage import Group, add_up
+from memsvc.status import Status
+from memsvc.store import Store
+from memsvc.v1 import memory_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as svc
+from memsvc.v1 import memory_service_pb2_grpc as rpc
+
+Call = grpc.aio.ServicerContext[Any, Any]
+
+
+class OpsService(rpc.OpsServiceServicer):
+    """Check, call, reply. `status` tells of the worker and the providers."""
+
+    def __init__(self, store: Store, settings: Settings, status: Status) -> None:
+        self._store, self._settings, self._status = store, settings, status
+
+    async def GetUsage(self, request: svc.GetUsageRequest, context: Call) -> svc.GetUsageResponse:
+        """See the contract."""
+        scope = checks.scope(request.scope)
+        if request.group_by not in tuple(Group):
+            raise InvalidField("group_by", "is no grouping that this daemon knows")
+        zone = ZoneInfo(checks.time_zone(request.time_zone) or self._settings.time_zone)
+        rows = await self._store.usage(scope, request.thread_id, *_span(request))
+        total, buckets = add_up(rows, Group(request.group_by), zone)
+        return svc.GetUsageResponse(
+            runs=convert.usage(total.runs),
+            memory=convert.usage(total.memory),
+            total=convert.usage(total.runs + total.memory),
+            buckets=[
+                svc.UsageBucket(key=b.key, runs=convert.usage(b.runs), memory=convert.usage(b.memory)) for b in buckets
+            ],
+            currency_code=self._settings.currency,
+        )
+
+    async def ListMemoryOps(self, request: svc.ListMemoryOpsRequest, context: Call) -> svc.ListMemoryOpsResponse:
+        """See the contract."""
+        scope = checks.scope(request.scope)
+        span = _span(request)
+        pager = Pager(self._store.secret, "ops", scope, request.thread_id, span)
+        page = pager.page(request.page_token, request.page_size, 50, 200)
+        ops, after = await self._store.list_ops(scope, request.thread_id, page, *span)
+        return svc.ListMemoryOpsResponse(memory_ops=map(convert.memory_op, ops), next_page_token=pager.token(after))
+
+    async def GetWorkerStatus(self, request: svc.GetWorkerStatusRequest, context: Call) -> svc.GetWorkerStatusResponse:
+        """See the contract."""
+        scope = checks.scope(request.scope) if request.HasField("scope") else None
+        who = caller.get()
+        if scope is None and not (who.sees_all and who.role == "admin"):
+            raise ScopeDenied
+        report = await self._status.report(scope)
+        return svc.GetWorkerStatusResponse(
+            pending_jobs=report.pending_jobs,
+            unfolded_runs=report.unfolded_runs,
+            failed_jobs=[
+                svc.FailedJob(
+                    thread_id=failure.job.thread_id,
+                    kind=pb.MemoryOpKind.ValueType(failure.job.kind),
+                    error_reason=failure.reason,
+                    attempts=failure.attempts,
+                    next_attempt_time=convert.timestamp(failure.next_attempt_us),
+                )
+                for failure in report.failures
+            ],
+            providers=[
+                svc.ProviderStatus(
+                    provider=p.name,
+                    local=p.local,
+                    usable=p.usable,
+                    last_error_reason=p.last_error_reason,
+                    retry_time=None if p.retry_us is None else convert.timestamp(p.retry_us),
+                )
+                for p in report.providers
+            ],
+        )
+
+    async def ListNotices(self, request: svc.ListNoticesRequest, context: Call) -> svc.ListNoticesResponse:
+        """See the contract."""
+        found = await self._store.list_notices(checks.scope(request.scope))
+        return svc.ListNoticesResponse(notices=map(convert.notice, found))
+
+    async def AcknowledgeNotice(
+        self, request: svc.AcknowledgeNoticeRequest, context: Call
+    ) -> svc.AcknowledgeNoticeResponse:
+        """See the contract."""
+        scope = checks.scope(request.scope)
+        await self._status.acknowledge(scope, checks.required("notice_id", request.notice_id))
+        return svc.AcknowledgeNoticeResponse()
+
+
+def _span(request: svc.GetUsageRequest | svc.ListMemoryOpsRequest) -> tuple[int | None, int | None]:
+    return checks.span(
+        request.start_time if request.HasField("start_time") else None,
+        request.end_time if request.HasField("end_time") else None,
+    )

@@ -1,0 +1,70 @@
+"""Assembles the gRPC server: the five services behind the guard, health and reflection beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from memsvc.errors import AddressTaken
+from memsvc.rpc.guard import Guard
+from memsvc.v1 import memory_service_pb2 as svc
+from memsvc.v1 import memory_service_pb2_grpc as rpc
+
+MAX_REQUEST_BYTES = 8 << 20
+MAX_REPLY_BYTES = 16 << 20
+MAX_CONCURRENT_CALLS = 1_000
+"""Calls answered at once; one more is told RESOURCE_EXHAUSTED and may come again."""
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_REPLY_BYTES),
+    # A port that another process listens on must be refused, not shared.
+    ("grpc.so_reuseport", 0),
+)
+
+
+@dataclass(frozen=True)
+class Services:
+    """The implementations of the contract's services."""
+
+    memory: rpc.MemoryServiceServicer
+    threads: rpc.ThreadServiceServicer
+    recall: rpc.RecallServiceServicer
+    core: rpc.CoreServiceServicer
+    ops: rpc.OpsServiceServicer
+
+
+class Server:
+    """The listening server. `port` is the one it got where port 0 was asked for."""
+
+    def __init__(self, services: Services, guard: Guard, address: str) -> None:
+        self._server = grpc.aio.server(
+            interceptors=[guard], options=_OPTIONS, maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS
+        )
+        rpc.add_MemoryServiceServicer_to_server(services.memory, self._server)
+        rpc.add_ThreadServiceServicer_to_server(services.threads, self._server)
+        rpc.add_RecallServiceServicer_to_server(services.recall, self._server)
+        rpc.add_CoreServiceServicer_to_server(services.core, self._server)
+        rpc.add_OpsServiceServicer_to_server(services.ops, self._server)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._names = [s.full_name for s in svc.DESCRIPTOR.services_by_name.values()]
+        reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            raise AddressTaken(address) from None
+
+    async def start(self) -> None:
+        """Begins to answer, and says so to whoever asks for its health."""
+        await self._server.start()
+        for name in ("", *self._names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace_ms: int) -> None:
+        """Says NOT_SERVING, takes no new call, and waits at most `grace_ms` for those that run."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_ms / 1000)

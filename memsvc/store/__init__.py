@@ -1,0 +1,298 @@
+"""What the daemon asks of its memory: one Protocol of coarse, intention-named methods, each one unit of work.
+
+Every method is all or nothing and durable when it returns; every one takes the scope first and sees no other. A unit
+may be run again when a batch of writes was rolled back under it, so it depends on its arguments and the database
+alone. SQL stands below, in a folder per engine; `open_store` is the only place that knows their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from memsvc.model import (
+    MemoryOp,
+    NewRun,
+    Notice,
+    NoticeKind,
+    Run,
+    RunOutcome,
+    Scope,
+    Thread,
+    ThreadState,
+    Usage,
+)
+from memsvc.rules.context import Memory
+from memsvc.rules.shown import Renderer
+from memsvc.rules.terms import QueryTerm
+
+
+class ThreadRef(NamedTuple):
+    """How a caller names a thread: by its id, or by the runner's own key. Never both."""
+
+    thread_id: str = ""
+    thread_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What GetContext wants of the store beside the thread itself."""
+
+    terms: Sequence[QueryTerm] = ()
+    recall_top_k: int = 3
+    recall_threshold: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRead:
+    """One snapshot for one block. `locale` is the thread's, empty while it has no run."""
+
+    thread_id: str
+    thread_new: bool
+    locale: str
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """A run with all that is computed of it before the write: the writer's thread only writes.
+
+    `fresh_thread_id` is that of the thread to open where the call names none. `terms` are the run's index entry (term
+    to frequency); None for a run that is not recalled.
+    """
+
+    run: NewRun
+    fresh_thread_id: str
+    title: str
+    locale: str
+    own_offset: int
+    renderer: int
+    whole: int
+    shown: str
+    terms: Mapping[str, int] | None
+
+
+class Recorded(NamedTuple):
+    """What RecordRun answers, and whether the thread now has more runs than are shown word for word."""
+
+    run_id: str
+    thread_id: str
+    created: bool
+    sequence: int
+    fold_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DueRun:
+    """A run that folding has not reached; `own_input` is without a context block of ours."""
+
+    sequence: int
+    served_by: str
+    outcome: RunOutcome
+    own_input: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoldState:
+    """What a thread owes its summary, as of `revision`.
+
+    `runs` are the next ones to fold, oldest first: at least one, as many as a model call could take, never one of the
+    last K. `draft` is a summary that covers `draft_offset` characters of the first of them as well. `due_since_us` is
+    when that run left the recent window.
+    """
+
+    revision: int
+    summary: str
+    summary_providers: frozenset[str]
+    folded_count: int
+    draft: str
+    draft_offset: int
+    latest_provider: str
+    due_since_us: int
+    runs: Sequence[DueRun]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The outcome of one folding call. A `draft_offset` above 0 leaves the cursor where it is."""
+
+    summary: str
+    providers: frozenset[str]
+    folded_upto: int
+    folded_count: int
+    draft_offset: int = 0
+
+
+class Found(NamedTuple):
+    """A run that a search found, texts cut as lists show them, its own words whole for choosing a passage."""
+
+    run: Run
+    score: float
+    own_input: str
+    output: str
+
+
+class NewOp(NamedTuple):
+    """One model call to write down; see model.MemoryOp."""
+
+    kind: int
+    provider: str
+    model: str
+    usage: Usage
+    error_reason: str
+    duration_ms: int
+
+
+class NewNotice(NamedTuple):
+    """A notice to raise once; `occasion` is what may raise the same one again (a day)."""
+
+    kind: NoticeKind
+    text: str
+    from_provider: str = ""
+    to_provider: str = ""
+    occasion: str = ""
+
+
+class Page(NamedTuple):
+    """Where a list goes on (0: from the start) and how much of it to return."""
+
+    after: int
+    size: int
+
+
+class UsageRow(NamedTuple):
+    """Usage of one time, provider and thread; `thread_id` is empty where the thread was deleted."""
+
+    created_us: int
+    provider: str
+    thread_id: str
+    memory: bool
+    usage: Usage
+
+
+class Store(Protocol):
+    """The memory of all scopes. Errors are those of memsvc.errors; a full disk is DiskFull, and loses nothing."""
+
+    @property
+    def secret(self) -> bytes:
+        """The database's secret, made with it: keys thread ids, tags and tombstones."""
+
+    async def close(self) -> None:
+        """Finishes what was begun and closes the file."""
+
+    # -- the runner's two calls
+
+    async def read_context(self, scope: Scope, ref: ThreadRef, question: Question) -> ContextRead:
+        """Reads all that a context block needs, in one snapshot; writes nothing, mints ids by arithmetic.
+
+        An empty `ref` reads no thread. ThreadNotInScope, Deleted.
+        """
+
+    async def record_run(self, scope: Scope, ref: ThreadRef, prepared: PreparedRun, now_us: int) -> Recorded:
+        """Records a run and its index entry; opens its thread; the same run again changes nothing.
+
+        ThreadNotInScope, RunConflict, Deleted.
+        """
+
+    async def search(
+        self, scope: Scope, terms: Sequence[QueryTerm], top_k: int, min_score: float, text_limit: int
+    ) -> list[Found]:
+        """Returns completed runs that bear on the terms, best first, their texts cut to `text_limit` bytes."""
+
+    # -- threads
+
+    async def get_thread(self, scope: Scope, thread_id: str) -> Thread:
+        """Returns a thread that has a run. ThreadNotInScope."""
+
+    async def list_threads(
+        self, scope: Scope, states: Collection[ThreadState], query: str, page: Page
+    ) -> tuple[list[Thread], int]:
+        """Returns threads by latest recorded run, and the position behind the last (0: no more).
+
+        With a `query`, only those whose title or runs hold it, whatever the case of ASCII letters.
+        """
+
+    async def list_runs(
+        self, scope: Scope, thread_id: str, page: Page, newest_first: bool, text_limit: int, byte_limit: int
+    ) -> tuple[list[Run], int]:
+        """Returns runs of a thread, texts cut to `text_limit` bytes (0: whole), and the position behind the last.
+
+        A page ends early, with at least one run, before its texts pass `byte_limit`. ThreadNotInScope.
+        """
+
+    async def get_run(self, scope: Scope, run_id: str) -> Run:
+        """Returns a run whole. RunNotFound."""
+
+    async def rename_thread(self, scope: Scope, thread_id: str, title: str) -> Thread:
+        """Gives a thread the title that a person chose. ThreadNotInScope."""
+
+    async def set_thread_state(self, scope: Scope, thread_id: str, state: ThreadState) -> Thread:
+        """Hides a thread from lists or shows it again. ThreadNotInScope."""
+
+    async def delete_thread(self, scope: Scope, thread_id: str) -> int:
+        """Deletes a thread, its runs, entries and summaries; leaves tombstones. Returns the number of runs."""
+
+    async def delete_run(self, scope: Scope, run_id: str) -> str:
+        """Deletes a run likewise; a summary that covered it falls back to a checkpoint. Returns the thread's id."""
+
+    # -- folding
+
+    async def due_threads(self) -> list[tuple[Scope, str]]:
+        """Returns every thread that owes its summary runs: after a start, the work is found again."""
+
+    async def fold_state(self, scope: Scope, thread_id: str) -> FoldState | None:
+        """Returns what is due in a thread; None where nothing is, or the thread is gone."""
+
+    async def commit_fold(
+        self,
+        scope: Scope,
+        thread_id: str,
+        revision: int,
+        fold: Fold,
+        op: NewOp,
+        notice: NewNotice | None,
+        now_us: int,
+    ) -> bool:
+        """Writes summary, cursor and cost in one; False, with the cost alone written, where `revision` has moved."""
+
+    async def record_op(self, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int) -> None:
+        """Writes down a call that came to nothing."""
+
+    async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
+        """Raises a notice unless the same one has been."""
+
+    # -- operations
+
+    async def debts(self, scope: Scope | None) -> tuple[int, set[str]]:
+        """Returns what memory owes a scope, or with None all of them.
+
+        That is the number of recorded runs that neither a summary covers nor the recent window shows, and the providers
+        that the latest conversations were served by.
+        """
+
+    async def day_tokens(self, since_us: int) -> list[tuple[str, str, int]]:
+        """Returns memory's own tokens since a time, as (tenant, agent, tokens)."""
+
+    async def usage(self, scope: Scope, thread_id: str, start_us: int | None, end_us: int | None) -> list[UsageRow]:
+        """Returns what runs and memory used in a half-open span, of a thread or all. ThreadNotInScope."""
+
+    async def list_ops(
+        self, scope: Scope, thread_id: str, page: Page, start_us: int | None, end_us: int | None
+    ) -> tuple[list[MemoryOp], int]:
+        """Returns memory's own calls, newest first, and the position behind the last. ThreadNotInScope."""
+
+    async def list_notices(self, scope: Scope) -> list[Notice]:
+        """Returns the notices that nobody has acknowledged, oldest first."""
+
+    async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
+        """Marks a notice as said; saying so twice is no error. NoticeNotFound."""
+
+
+async def open_store(path: Path, renderer: Renderer, readers: int) -> Store:
+    """Opens (or makes) the store at `path`. StartError where it is not ours, corrupt, newer, locked or unwritable."""
+    from memsvc.store.sqlite.store import SqliteStore  # noqa: PLC0415  an engine is loaded when it is chosen
+
+    return await SqliteStore.open(path, renderer, readers)

@@ -1,0 +1,176 @@
+"""What memory did and cost, and what the user interface should say of it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from memsvc.errors import NoticeNotFound
+from memsvc.model import MemoryOp, Notice, NoticeKind, OpKind, Scope, Usage
+from memsvc.store import NewNotice, NewOp, Page, UsageRow
+from memsvc.store.sqlite.scopes import ensure_scope, find_recorded, find_scope
+
+
+def insert_op(db: sqlite3.Connection, scope_no: int, thread_no: int | None, op: NewOp, now_us: int) -> None:
+    """Writes down one model call; of a thread that is gone, without its number."""
+    db.execute(
+        "INSERT INTO memory_ops (scope_no, thread_no, kind, provider, model, input_tokens, output_tokens, "
+        "cost_micros, error_reason, created_us, duration_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(scope_no, thread_no, op.kind, op.provider, op.model),
+            *(op.usage.input_tokens, op.usage.output_tokens, op.usage.cost_micros),
+            *(op.error_reason, now_us, op.duration_ms),
+        ),
+    )
+
+
+def insert_notice(db: sqlite3.Connection, scope_no: int, notice: NewNotice | None, now_us: int) -> None:
+    """Raises a notice unless it is none, or the same one was raised before."""
+    if notice is None:
+        return
+    db.execute(
+        "INSERT INTO notices (scope_no, kind, from_provider, to_provider, occasion, text, created_us) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            *(scope_no, notice.kind, notice.from_provider, notice.to_provider),
+            *(notice.occasion, notice.text, now_us),
+        ),
+    )
+
+
+def record_op(
+    db: sqlite3.Connection, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int
+) -> None:
+    """See Store.record_op."""
+    scope_no = ensure_scope(db, scope)
+    row = db.execute(
+        "SELECT thread_no FROM threads WHERE thread_id = ? AND scope_no = ?", (thread_id, scope_no)
+    ).fetchone()
+    insert_op(db, scope_no, row[0] if row else None, op, now_us)
+    insert_notice(db, scope_no, notice, now_us)
+
+
+def raise_notice(db: sqlite3.Connection, scope: Scope, notice: NewNotice, now_us: int) -> None:
+    """See Store.raise_notice."""
+    insert_notice(db, ensure_scope(db, scope), notice, now_us)
+
+
+def day_tokens(db: sqlite3.Connection, since_us: int) -> list[tuple[str, str, int]]:
+    """See Store.day_tokens."""
+    return db.execute(
+        "SELECT tenant_id, agent_id, sum(input_tokens + output_tokens) FROM memory_ops JOIN scopes USING (scope_no) "
+        "WHERE created_us >= ? GROUP BY tenant_id, agent_id",
+        (since_us,),
+    ).fetchall()
+
+
+def usage(
+    db: sqlite3.Connection, scope: Scope, thread_id: str, start_us: int | None, end_us: int | None
+) -> list[UsageRow]:
+    """See Store.usage. Rows are summed by the hour, which every bucket is made of, not sent one by one."""
+    if thread_id:
+        scope_no, thread_no = find_recorded(db, scope, thread_id)
+    else:
+        scope_no, thread_no = find_scope(db, scope), None
+    parameters = {"scope_no": scope_no, "thread_no": thread_no, "start": start_us, "end": end_us}
+    sums = "sum(input_tokens), sum(output_tokens), sum(cost_micros)"
+    # A quarter of an hour divides every time zone's offset, so a row never spans two days of any.
+    quarter = "created_us / 900000000"
+    span = "scope_no = :scope_no AND created_us >= coalesce(:start, created_us) AND created_us < coalesce(:end, created_us + 1)"
+    one = "AND thread_no = :thread_no" if thread_id else ""
+    queries = [
+        (
+            False,
+            f"SELECT min(created_us), provider, thread_no, {sums} FROM runs WHERE {span} {one} GROUP BY {quarter}, provider, thread_no",
+        ),
+        (
+            True,
+            f"SELECT min(created_us), provider, thread_no, {sums} FROM memory_ops WHERE {span} {one} GROUP BY {quarter}, provider, thread_no",
+        ),
+    ]
+    if not thread_id:
+        queries.append(
+            (
+                False,
+                f"SELECT min(created_us), provider, NULL, {sums} FROM deleted_usage WHERE {span} GROUP BY {quarter}, provider",
+            )
+        )
+    names = {None: ""} | dict(
+        db.execute("SELECT thread_no, thread_id FROM threads WHERE scope_no = ?", (scope_no,)).fetchall()
+    )
+    return [
+        UsageRow(created_us, provider, names[number], memory, Usage(*sums_of))
+        for memory, query in queries
+        for created_us, provider, number, *sums_of in db.execute(query, parameters)
+    ]
+
+
+def list_ops(
+    db: sqlite3.Connection,
+    scope: Scope,
+    thread_id: str,
+    page: Page,
+    start_us: int | None,
+    end_us: int | None,
+) -> tuple[list[MemoryOp], int]:
+    """See Store.list_ops. The position is an op's number."""
+    if thread_id:
+        scope_no, thread_no = find_recorded(db, scope, thread_id)
+    else:
+        scope_no, thread_no = find_scope(db, scope), None
+    rows = db.execute(
+        "SELECT op_no, coalesce(thread_id, ''), kind, provider, model, input_tokens, output_tokens, cost_micros, "
+        "error_reason, memory_ops.created_us, duration_ms FROM memory_ops LEFT JOIN threads USING (thread_no) "
+        "WHERE memory_ops.scope_no = :scope_no AND (:after = 0 OR op_no < :after) "
+        "AND (:start IS NULL OR memory_ops.created_us >= :start) AND (:end IS NULL OR memory_ops.created_us < :end)"
+        + (" AND thread_no = :thread_no" if thread_id else "")
+        + " ORDER BY op_no DESC LIMIT :most",
+        {
+            "scope_no": scope_no,
+            "thread_no": thread_no,
+            "after": page.after,
+            "start": start_us,
+            "end": end_us,
+            "most": page.size + 1,
+        },
+    ).fetchall()
+    ops = [
+        MemoryOp(
+            op_id=f"op_{number}",
+            thread_id=thread,
+            kind=OpKind(kind),
+            provider=provider,
+            model=model,
+            usage=Usage(*tokens),
+            error_reason=reason,
+            created_us=created_us,
+            duration_ms=duration_ms,
+        )
+        for number, thread, kind, provider, model, *tokens, reason, created_us, duration_ms in rows[: page.size]
+    ]
+    return ops, rows[page.size - 1][0] if len(rows) > page.size else 0
+
+
+def list_notices(db: sqlite3.Connection, scope: Scope) -> list[Notice]:
+    """See Store.list_notices."""
+    rows = db.execute(
+        "SELECT notice_no, kind, text, created_us, from_provider, to_provider FROM notices "
+        "WHERE scope_no = ? AND acknowledged_us IS NULL ORDER BY notice_no",
+        (find_scope(db, scope),),
+    )
+    return [
+        Notice(f"nt_{number}", NoticeKind(kind), text, created_us, from_provider, to_provider)
+        for number, kind, text, created_us, from_provider, to_provider in rows
+    ]
+
+
+def acknowledge_notice(db: sqlite3.Connection, scope: Scope, notice_id: str, now_us: int) -> None:
+    """See Store.acknowledge_notice."""
+    number = notice_id.removeprefix("nt_")
+    if notice_id == number or not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise NoticeNotFound
+    changed = db.execute(
+        "UPDATE notices SET acknowledged_us = coalesce(acknowledged_us, ?) WHERE notice_no = ? AND scope_no = ?",
+        (now_us, int(number), find_scope(db, scope)),
+    ).rowcount
+    if not changed:
+        raise NoticeNotFound

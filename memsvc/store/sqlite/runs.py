@@ -1,0 +1,188 @@
+"""The request path: what a context block reads, and how a run is recorded. One snapshot, one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from memsvc.errors import Deleted, RunConflict
+from memsvc.model import RECENT_RUNS, RunOutcome, Scope, ThreadState
+from memsvc.rules.context import Hit, Memory, PastRun
+from memsvc.rules.shown import Renderer
+from memsvc.store import ContextRead, PreparedRun, Question, Recorded, ThreadRef
+from memsvc.store.sqlite import recall
+from memsvc.store.sqlite.scopes import Found, buried, ensure_scope, find_scope, find_thread
+
+MAX_WAITING = 160
+"""Unfolded runs that a block looks at; more than that many lines do not fit into the thread section."""
+
+# Long texts stay on disk: where the run is not shown as it is, `shown` holds what is.
+_PAST_RUN = """
+    SELECT sequence, run_id, outcome, ended_us, renderer, shown, own_offset,
+           CASE WHEN whole & 1 OR renderer <> :renderer THEN input ELSE '' END,
+           CASE WHEN whole & 2 OR renderer <> :renderer THEN output ELSE '' END
+    FROM runs
+"""
+
+
+def read_context(
+    db: sqlite3.Connection,
+    secret: bytes,
+    renderer: Renderer,
+    scope: Scope,
+    ref: ThreadRef,
+    question: Question,
+) -> ContextRead:
+    """Reads all that a context block needs; see Store.read_context."""
+    scope_no = find_scope(db, scope)
+    found = find_thread(db, secret, scope, scope_no, ref) if any(ref) else Found("")
+    if not scope_no:
+        return ContextRead(found.thread_id, True, "", Memory())
+    locale, summary, runs, waiting = "", "", [], 0
+    if found.thread_no:
+        row = db.execute(
+            "SELECT locale, summary, folded_upto, run_count - folded_count FROM threads WHERE thread_no = ?",
+            (found.thread_no,),
+        ).fetchone()
+        locale, summary, folded_upto, waiting = row
+        rows = db.execute(
+            _PAST_RUN + "WHERE thread_no = :thread_no AND sequence > :after ORDER BY sequence DESC LIMIT :most",
+            {
+                "renderer": renderer.renderer_id,
+                "thread_no": found.thread_no,
+                "after": folded_upto,
+                "most": RECENT_RUNS + MAX_WAITING,
+            },
+        )
+        runs = [_past_run(row, renderer) for row in rows]
+    hits = _hits(db, scope_no, question, renderer, runs)
+    memory = Memory(summary=summary, runs=runs, waiting_count=waiting, hits=hits)
+    return ContextRead(found.thread_id, not runs and not summary, locale, memory)
+
+
+def record_run(
+    db: sqlite3.Connection,
+    secret: bytes,
+    scope: Scope,
+    ref: ThreadRef,
+    prepared: PreparedRun,
+    now_us: int,
+) -> Recorded:
+    """Records a run; see Store.record_run."""
+    run = prepared.run
+    scope_no = ensure_scope(db, scope)
+    if again := _recorded_before(db, secret, scope, scope_no, ref, prepared):
+        return again
+    if buried(db, secret, scope, scope_no, "run", run.run_id):
+        raise Deleted("run")
+    opened = ref if any(ref) else ThreadRef(prepared.fresh_thread_id)
+    found = find_thread(db, secret, scope, scope_no, opened)
+    thread_no = found.thread_no or _open_thread(db, scope_no, found.thread_id, prepared, now_us)
+    served_by = run.provider or _last_provider(db, thread_no)
+    usage = run.usage
+    sequence = db.execute(
+        """
+        INSERT INTO runs (scope_no, thread_no, run_id, outcome, served_by, provider, model, input_tokens,
+                          output_tokens, cost_micros, context_token_count, labels, created_us, ended_us,
+                          own_offset, renderer, whole, shown, input, output)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            *(scope_no, thread_no, run.run_id, run.outcome, served_by, run.provider, run.model),
+            *(usage.input_tokens, usage.output_tokens, usage.cost_micros, run.context_token_count),
+            json.dumps(run.labels, ensure_ascii=False, sort_keys=True),
+            *(now_us, now_us if run.ended_us is None else run.ended_us, prepared.own_offset),
+            *(prepared.renderer, prepared.whole, prepared.shown, run.input, run.output),
+        ),
+    ).lastrowid
+    assert sequence is not None
+    due = db.execute(
+        """
+        UPDATE threads SET run_count = run_count + 1, last_sequence = ?, updated_us = ?, state = ?,
+               thread_key = CASE WHEN thread_key = '' THEN ? ELSE thread_key END,
+               title = CASE WHEN run_count = 0 AND NOT title_named THEN ? ELSE title END,
+               locale = CASE WHEN run_count = 0 THEN ? ELSE locale END
+        WHERE thread_no = ? RETURNING run_count - folded_count > ?
+        """,
+        (
+            *(sequence, now_us, ThreadState.ACTIVE, ref.thread_key, prepared.title, prepared.locale),
+            *(thread_no, RECENT_RUNS),
+        ),
+    ).fetchone()[0]
+    if prepared.terms is not None:
+        recall.index_run(db, scope_no, thread_no, sequence, run.input[prepared.own_offset :], run.output)
+    return Recorded(run.run_id, found.thread_id, True, sequence, bool(due))
+
+
+def _recorded_before(
+    db: sqlite3.Connection,
+    secret: bytes,
+    scope: Scope,
+    scope_no: int,
+    ref: ThreadRef,
+    prepared: PreparedRun,
+) -> Recorded | None:
+    run = prepared.run
+    row = db.execute(
+        "SELECT sequence, input, output, outcome, thread_id FROM runs JOIN threads USING (thread_no) "
+        "WHERE runs.scope_no = ? AND run_id = ?",
+        (scope_no, run.run_id),
+    ).fetchone()
+    if not row:
+        return None
+    sequence, given, output, outcome, thread_id = row
+    named = find_thread(db, secret, scope, scope_no, ref).thread_id if any(ref) else thread_id
+    if (given, output, outcome, thread_id) != (run.input, run.output, run.outcome, named):
+        raise RunConflict
+    return Recorded(run.run_id, thread_id, False, sequence, False)
+
+
+def _open_thread(db: sqlite3.Connection, scope_no: int, thread_id: str, prepared: PreparedRun, now_us: int) -> int:
+    made = db.execute(
+        "INSERT INTO threads (scope_no, thread_id, title, locale, created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?)",
+        (scope_no, thread_id, prepared.title, prepared.locale, now_us, now_us),
+    ).lastrowid
+    assert made is not None
+    return made
+
+
+def _last_provider(db: sqlite3.Connection, thread_no: int) -> str:
+    row = db.execute(
+        "SELECT served_by FROM runs WHERE thread_no = ? ORDER BY sequence DESC LIMIT 1", (thread_no,)
+    ).fetchone()
+    return row[0] if row else ""
+
+
+def _hits(
+    db: sqlite3.Connection,
+    scope_no: int,
+    question: Question,
+    renderer: Renderer,
+    listed: list[PastRun],
+) -> list[Hit]:
+    """Returns recalled runs, best first: enough that `recall_top_k` are left when those listed have been shown."""
+    if not question.terms:
+        return []
+    known = {run.sequence: run for run in listed}
+    hits: list[Hit] = []
+    fresh = 0
+    for sequence, score in recall.search(db, scope_no, question.terms, question.recall_top_k + len(listed)):
+        if fresh == question.recall_top_k or score <= question.recall_threshold:
+            break
+        run = known.get(sequence)
+        if run is None:
+            fresh += 1
+            row = db.execute(
+                _PAST_RUN + "WHERE sequence = :sequence",
+                {"renderer": renderer.renderer_id, "sequence": sequence},
+            ).fetchone()
+            run = _past_run(row, renderer)
+        hits.append(Hit(run, score))
+    return hits
+
+
+def _past_run(row: tuple[int, str, int, int, int, str, int, str, str], renderer: Renderer) -> PastRun:
+    sequence, run_id, number, ended_us, made_by, kept, own_offset, given, output = row
+    outcome = RunOutcome(number)
+    shown = renderer.restore(made_by, kept, given[own_offset:], output, outcome)
+    return PastRun(sequence, run_id, outcome, ended_us, shown)

@@ -1,0 +1,101 @@
+"""Who is asked about: scopes and threads found by what callers name them. Units here take the connection first."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from memsvc.errors import Deleted, ThreadNotInScope
+from memsvc.model import Scope
+from memsvc.rules import ids
+from memsvc.store import ThreadRef
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A thread that a reference leads to; `thread_no` is 0 while nothing has been recorded in it."""
+
+    thread_id: str
+    thread_no: int = 0
+
+
+def find_scope(db: sqlite3.Connection, scope: Scope) -> int:
+    """Returns the scope's number, 0 where nothing was ever kept of it."""
+    row = db.execute(
+        "SELECT scope_no FROM scopes WHERE tenant_id = ? AND agent_id = ? AND user_id = ?", scope
+    ).fetchone()
+    return row[0] if row else 0
+
+
+def ensure_scope(db: sqlite3.Connection, scope: Scope) -> int:
+    """Returns the scope's number, made where it is missing."""
+    if scope_no := find_scope(db, scope):
+        return scope_no
+    made = db.execute("INSERT INTO scopes (tenant_id, agent_id, user_id) VALUES (?, ?, ?)", scope).lastrowid
+    assert made is not None
+    return made
+
+
+def find_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, ref: ThreadRef) -> Found:
+    """Returns the thread that `ref` names, whether or not anything was recorded in it.
+
+    An id is known and of this scope, or unknown and minted for it; all else is ThreadNotInScope, and a deleted one
+    Deleted. A key leads to its thread, after that was deleted to the next one.
+    """
+    if ref.thread_key:
+        return _find_keyed(db, secret, scope, scope_no, ref.thread_key)
+    row = db.execute("SELECT thread_no, scope_no FROM threads WHERE thread_id = ?", (ref.thread_id,)).fetchone()
+    if row:
+        if row[1] != scope_no:
+            raise ThreadNotInScope
+        return Found(ref.thread_id, row[0])
+    if buried(db, secret, scope, scope_no, "thread", ref.thread_id):
+        raise Deleted("thread")
+    if not ids.bears_scope(secret, scope, ref.thread_id):
+        raise ThreadNotInScope
+    return Found(ref.thread_id)
+
+
+def find_recorded(db: sqlite3.Connection, scope: Scope, thread_id: str) -> tuple[int, int]:
+    """Returns the numbers of the scope and of a thread of it that has a run; else ThreadNotInScope."""
+    scope_no = find_scope(db, scope)
+    row = db.execute(
+        "SELECT thread_no FROM threads WHERE thread_id = ? AND scope_no = ? AND run_count > 0",
+        (thread_id, scope_no),
+    ).fetchone()
+    if not row:
+        raise ThreadNotInScope
+    return scope_no, row[0]
+
+
+def bury(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> None:
+    """Leaves a tombstone: a keyed hash of an id, none of its words."""
+    db.execute(
+        "INSERT INTO tombstones (scope_no, kind, digest) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + 1",
+        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
+    )
+
+
+def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> int:
+    """Returns how often `name` was buried; 0 where it was not."""
+    row = db.execute(
+        "SELECT count FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?",
+        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
+    ).fetchone()
+    return row[0] if row else 0
+
+
+def _find_keyed(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, key: str) -> Found:
+    row = db.execute(
+        "SELECT thread_id, thread_no FROM threads WHERE scope_no = ? AND thread_key = ?", (scope_no, key)
+    ).fetchone()
+    if row:
+        return Found(*row)
+    generation = buried(db, secret, scope, scope_no, "key", key)
+    while True:
+        thread_id = ids.mint_thread_id(secret, scope, ids.keyed_name(secret, scope, key, generation))
+        # The runner may have recorded with the id alone, or deleted such a thread: then no row bears the key.
+        try:
+            return find_thread(db, secret, scope, scope_no, ThreadRef(thread_id))
+        except Deleted:
+            generation += 1

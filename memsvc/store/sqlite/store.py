@@ -1,0 +1,164 @@
+"""The Store over SQLite: each method hands one unit of work to the writer or to a reader, and nothing else happens here.
+
+The units are functions of a connection, in the files beside this one, by subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from memsvc.model import MemoryOp, Notice, Run, Scope, Thread, ThreadState
+from memsvc.rules.shown import Renderer
+from memsvc.rules.terms import QueryTerm
+from memsvc.store import (
+    ContextRead,
+    Fold,
+    FoldState,
+    Found,
+    NewNotice,
+    NewOp,
+    Page,
+    PreparedRun,
+    Question,
+    Recorded,
+    ThreadRef,
+    UsageRow,
+)
+from memsvc.store.sqlite import folding, ops, runs, threads
+from memsvc.store.sqlite.db import Database
+
+
+class SqliteStore:
+    """One file, one writer, a few readers. The contract of each method stands in memsvc.store.Store."""
+
+    def __init__(self, db: Database, renderer: Renderer) -> None:
+        self._db, self._renderer = db, renderer
+        self._read, self._write = db.read, db.write
+
+    @classmethod
+    async def open(cls, path: Path, renderer: Renderer, readers: int) -> SqliteStore:
+        """Opens or makes the file; the errors are Database.open's."""
+        return cls(await Database.open(path, readers), renderer)
+
+    @property
+    def secret(self) -> bytes:
+        """See Store."""
+        return self._db.secret
+
+    async def close(self) -> None:
+        """See Store."""
+        await self._db.close()
+
+    # -- the runner's two calls
+
+    async def read_context(self, scope: Scope, ref: ThreadRef, question: Question) -> ContextRead:
+        """See Store."""
+        return await self._read(runs.read_context, self.secret, self._renderer, scope, ref, question)
+
+    async def record_run(self, scope: Scope, ref: ThreadRef, prepared: PreparedRun, now_us: int) -> Recorded:
+        """See Store."""
+        return await self._write(runs.record_run, self.secret, scope, ref, prepared, now_us)
+
+    async def search(
+        self, scope: Scope, terms: Sequence[QueryTerm], top_k: int, min_score: float, text_limit: int
+    ) -> list[Found]:
+        """See Store."""
+        return await self._read(threads.search, scope, terms, top_k, min_score, text_limit)
+
+    # -- threads
+
+    async def get_thread(self, scope: Scope, thread_id: str) -> Thread:
+        """See Store."""
+        return await self._read(threads.get_thread, scope, thread_id)
+
+    async def list_threads(
+        self, scope: Scope, states: Collection[ThreadState], query: str, page: Page
+    ) -> tuple[list[Thread], int]:
+        """See Store."""
+        return await self._read(threads.list_threads, scope, states, query, page)
+
+    async def list_runs(
+        self, scope: Scope, thread_id: str, page: Page, newest_first: bool, text_limit: int, byte_limit: int
+    ) -> tuple[list[Run], int]:
+        """See Store."""
+        return await self._read(threads.list_runs, scope, thread_id, page, newest_first, text_limit, byte_limit)
+
+    async def get_run(self, scope: Scope, run_id: str) -> Run:
+        """See Store."""
+        return await self._read(threads.get_run, scope, run_id)
+
+    async def rename_thread(self, scope: Scope, thread_id: str, title: str) -> Thread:
+        """See Store."""
+        return await self._write(threads.rename_thread, scope, thread_id, title)
+
+    async def set_thread_state(self, scope: Scope, thread_id: str, state: ThreadState) -> Thread:
+        """See Store."""
+        return await self._write(threads.set_thread_state, scope, thread_id, state)
+
+    async def delete_thread(self, scope: Scope, thread_id: str) -> int:
+        """See Store."""
+        return await self._write(threads.delete_thread, self.secret, scope, thread_id)
+
+    async def delete_run(self, scope: Scope, run_id: str) -> str:
+        """See Store."""
+        return await self._write(threads.delete_run, self.secret, scope, run_id)
+
+    # -- folding
+
+    async def due_threads(self) -> list[tuple[Scope, str]]:
+        """See Store."""
+        return await self._read(folding.due_threads)
+
+    async def fold_state(self, scope: Scope, thread_id: str) -> FoldState | None:
+        """See Store."""
+        return await self._read(folding.fold_state, scope, thread_id)
+
+    async def commit_fold(
+        self,
+        scope: Scope,
+        thread_id: str,
+        revision: int,
+        fold: Fold,
+        op: NewOp,
+        notice: NewNotice | None,
+        now_us: int,
+    ) -> bool:
+        """See Store."""
+        return await self._write(folding.commit_fold, scope, thread_id, revision, fold, op, notice, now_us)
+
+    async def record_op(self, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int) -> None:
+        """See Store."""
+        await self._write(ops.record_op, scope, thread_id, op, notice, now_us)
+
+    async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
+        """See Store."""
+        await self._write(ops.raise_notice, scope, notice, now_us)
+
+    # -- operations
+
+    async def debts(self, scope: Scope | None) -> tuple[int, set[str]]:
+        """See Store."""
+        return await self._read(folding.debts, scope)
+
+    async def day_tokens(self, since_us: int) -> list[tuple[str, str, int]]:
+        """See Store."""
+        return await self._read(ops.day_tokens, since_us)
+
+    async def usage(self, scope: Scope, thread_id: str, start_us: int | None, end_us: int | None) -> list[UsageRow]:
+        """See Store."""
+        return await self._read(ops.usage, scope, thread_id, start_us, end_us)
+
+    async def list_ops(
+        self, scope: Scope, thread_id: str, page: Page, start_us: int | None, end_us: int | None
+    ) -> tuple[list[MemoryOp], int]:
+        """See Store."""
+        return await self._read(ops.list_ops, scope, thread_id, page, start_us, end_us)
+
+    async def list_notices(self, scope: Scope) -> list[Notice]:
+        """See Store."""
+        return await self._read(ops.list_notices, scope)
+
+    async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
+        """See Store."""
+        await self._write(ops.acknowledge_notice, scope, notice_id, now_us)
