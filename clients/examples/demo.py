@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -165,13 +164,12 @@ class Demo:
         most = max(self.contexts, key=lambda context: context.token_count)
         print(f"  {len(self.contexts)} context blocks, the largest {most.token_count} of {most.token_limit} tokens")
         if killed:
-            print("  one kill -9 in the middle, after which both threads went on where they were")
+            print("  one kill -9 in the middle, after which the conversation went on where it was")
 
 
 def title(text: str) -> None:
     """A line that separates what comes from what was."""
-    width = min(shutil.get_terminal_size().columns, 100)
-    print(f"\n{bold(f'── {text} ')}{'─' * max(width - len(text) - 4, 0)}")
+    print("\n" + bold(f"──── {text} ────"))
 
 
 def show_context(context: Context) -> None:
@@ -184,7 +182,7 @@ def show_context(context: Context) -> None:
 
 def say(who: str, text: str) -> None:
     """One side of the conversation."""
-    print(f"{bold(who + ':'):<8} {text}")
+    print(bold(f"{who}:".ljust(8)), text)
 
 
 def bold(text: str) -> str:

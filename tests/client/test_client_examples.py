@@ -1,4 +1,6 @@
-"""The example agent as a user has it: a process of its own, between a daemon and a model that do as they are told."""
+"""The examples as a user has them, each a process of its own: the agent between a daemon and a model that do as they
+are told, the demo with a daemon that it starts, kills and starts again.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.client.both import CODE, CONTEXT, RECORDED
 from tests.fakes.memory_server import FakeMemory, answers, refuses
 from tests.fakes.provider import Behaviour, FakeProvider, raw
 
-CHAT_AGENT = Path(__file__).parents[2] / "clients" / "examples" / "chat_agent.py"
+EXAMPLES = Path(__file__).parents[2] / "clients" / "examples"
 
 
 def streams(*pieces: str, ends: bool = True) -> Behaviour:
@@ -38,7 +40,7 @@ def streams(*pieces: str, ends: bool = True) -> Behaviour:
 async def start(server: FakeMemory, model: FakeProvider, *options: str) -> Process:
     named = ["--base-url", model.base_url, "--model", "m", "--memory", server.address, "--user", "wang"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "MEMSVC_"))}
-    command = [sys.executable, str(CHAT_AGENT), *named, *options]
+    command = [sys.executable, str(EXAMPLES / "chat_agent.py"), *named, *options]
     return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)
 
 
@@ -93,3 +95,13 @@ async def test_a_failed_answer_shows_in_the_exit_status_of_a_pipe(server: FakeMe
     assert agent.returncode == 1
     assert out.decode() == "好的\n"
     assert "ScopeDenied" in err.decode()
+
+
+async def test_the_demo_shows_a_conversation_that_outlives_its_daemon() -> None:
+    demo = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLES / "demo.py"), stdout=PIPE, stderr=PIPE)
+    out, err = await demo.communicate()
+    assert (demo.returncode, err) == (0, b"")
+    before, after = out.decode().split("kill -9; the daemon starts again")
+    assert "‹用户› 出一份数据结构试卷" in before
+    assert "(用户中止)" in after
+    assert "9 context blocks" in after
