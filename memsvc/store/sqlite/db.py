@@ -47,9 +47,6 @@ callers' deadlines. Full, it is worked off in well under a second."""
 
 RETRY_AFTER_MS = 250
 
-LOG_BYTES = 16 << 20
-"""What the write-ahead log is cut to when it starts anew; only a long read can make it grow beyond."""
-
 # aiosqlite reports each call and each error at DEBUG, and an error may quote a value.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
@@ -193,7 +190,6 @@ class Database:
     async def _open(self, migrations: Sequence[Migration], now_us: int) -> None:
         def opener() -> sqlite3.Connection:
             connection, self._lock, self.secret = start.open_writer(self.path, migrations, now_us)
-            connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
             return connection
 
         self._writer = _Link(opener)

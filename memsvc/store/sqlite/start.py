@@ -28,6 +28,14 @@ FULL_CHECK_BYTES = 512 << 20
 """Up to here the whole file is checked at every start. Measured on 509 MiB: 1.5 s when the file is in memory, 20 s when
 it is not and the check fetches page by page, 2.7 s when it is read through in order first."""
 
+LOG_PAGES = 4000
+"""The commit that finds this many pages (16 MiB) in the log moves them into the file: by the writer alone, between
+transactions. Measured on writes of a run with 150 terms: SQLite's own 1,000 pages make every hundredth wait 12 ms, 4000
+every four hundredth 24 ms, and the average is 8% better."""
+
+LOG_LIMIT_BYTES = 64 << 20
+"""What the log's file is cut to when it starts anew; only a long read lets it grow so far."""
+
 PATIENCE_MS = 250
 """Only a tool of somebody else's can hold a lock against us; a writer waits this long for it and no longer."""
 
@@ -66,7 +74,8 @@ def connect(path: str, *, read_only: bool) -> sqlite3.Connection:
     """Opens one connection to an existing database and sets what must be set on each.
 
     `mode=ro` and not `query_only` alone: a reader's descriptor then cannot write, so that not even a bug lets a second
-    connection checkpoint.
+    connection checkpoint. Cache and `mmap_size` stay SQLite's: 2 to 32 MiB and a mapped file made no difference on a
+    database of 509 MiB, and a mapping turns a disk's error into a dead process.
     """
     mode = "ro" if read_only else "rw"
     connection = sqlite3.connect(_uri(path, f"mode={mode}"), uri=True, isolation_level=None, cached_statements=256)
@@ -80,6 +89,8 @@ def connect(path: str, *, read_only: bool) -> sqlite3.Connection:
         raise DatabaseUnwritable(path, "its file system cannot hold a write-ahead log")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT_BYTES}")
     # A lock taken and given back tells a file that is read-only now from one that will be at the first write.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("ROLLBACK")
