@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,6 +39,8 @@ from memsvc.worker import Worker
 
 log = structlog.get_logger()
 
+SWITCH_SECONDS = 0.0005
+
 
 def now_us() -> int:
     """Returns the wall clock, in microseconds since the epoch."""
@@ -56,6 +59,9 @@ class Daemon:
 
 async def serve(settings: Settings) -> None:
     """Runs the daemon until SIGTERM or SIGINT; StartError where it cannot start."""
+    # Folding and indexing compute on threads of their own. With the interpreter's default of 5 ms, each hop of a call
+    # between threads could wait that long for one of them.
+    sys.setswitchinterval(SWITCH_SECONDS)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

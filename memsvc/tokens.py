@@ -58,14 +58,12 @@ class Tokenizer:
     def ends(self, text: str, head: int, tail: int) -> tuple[str, str]:
         """Returns a prefix of about `head` and a suffix of about `tail` tokens, on character boundaries.
 
-        They never overlap; where both together would be the whole text, the prefix is all of it. A prefix or suffix
-        counted again may differ by a token or two, since a cut ends words early: callers count what they build.
+        Either may be all of the text. Counted again they may differ by a token or two, since a cut ends words early:
+        callers count what they build.
         """
         tokens = self._encoding.encode_ordinary(text)
-        if head + tail >= len(tokens):
-            return text, ""
-        first = self._decode(tokens[:head]) if head else ""
-        last = self._decode(tokens[len(tokens) - tail :]) if tail else ""
+        first = text if head >= len(tokens) else self._decode(tokens[:head])
+        last = text if tail >= len(tokens) else self._decode(tokens[len(tokens) - tail :])
         return first, last
 
     def _count(self, text: str) -> int:

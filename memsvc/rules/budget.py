@@ -40,7 +40,7 @@ class Meter(Protocol):
         """Returns the tokens of `text`."""
 
     def ends(self, text: str, head: int, tail: int) -> tuple[str, str]:
-        """Returns about the first `head` and the last `tail` tokens of `text`, never overlapping."""
+        """Returns about the first `head` and the last `tail` tokens of `text`."""
 
 
 def share(needs: Sequence[int], limit: int) -> list[int]:

@@ -102,7 +102,7 @@ def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Met
     bare_tokens = meter.count(draw(bare))
     room = limit - bare_tokens
     while room > 1:
-        ends = _ends(line.text, room, meter)
+        ends = _ends(line, room, meter)
         tokens = meter.count(draw(ends))
         if tokens <= limit:
             return Line(ends, tokens)
@@ -201,16 +201,16 @@ def _must(line: Line | None) -> Line:
     return line
 
 
-def _ends(text: ShownText, room: int, meter: Meter) -> ShownText:
-    head, tail = room - room // 2, room // 2
-    if text.omitted:
-        before, _ = meter.ends(text.before, head, 0)
-        _, after = meter.ends(text.after, 0, tail)
-        after = after or text.after  # all of it, where it is shorter than its share
-    else:
-        before, after = meter.ends(text.before, head, tail)
-    before, after = _whole_characters(before, after)
+def _ends(line: Line, room: int, meter: Meter) -> ShownText:
+    text, head, tail = line.text, room - room // 2, room // 2
     length = len(text.before) + text.omitted + len(text.after)
+    last = text.after if text.omitted else text.before
+    # The ends are looked for where they must be, by the text's own characters a token: what is left out costs nothing.
+    window = (len(text.before) + len(text.after)) * 3 // 2 // line.tokens + 1
+    before = meter.ends(text.before[: head * window], head, 0)[0]
+    after = meter.ends(last[-tail * window :], 0, tail)[1]
+    after = after[max(0, len(before) + len(after) + 1 - length) :]  # they do not meet: something is left out
+    before, after = _whole_characters(before, after)
     return ShownText(before, length - len(before) - len(after), after)
 
 
