@@ -5,6 +5,7 @@ The units are functions of a connection, in the files beside this one, by subjec
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from memsvc.store import (
 )
 from memsvc.store.sqlite import folding, ops, runs, threads
 from memsvc.store.sqlite.db import Database
+
+ERASE_ATTEMPTS = 50
+ERASE_PAUSE_S = 0.01
 
 
 class SqliteStore:
@@ -98,11 +102,26 @@ class SqliteStore:
 
     async def delete_thread(self, scope: Scope, thread_id: str) -> int:
         """See Store."""
-        return await self._write(threads.delete_thread, self.secret, scope, thread_id)
+        deleted = await self._write(threads.delete_thread, self.secret, scope, thread_id)
+        await self._erase()
+        return deleted
 
     async def delete_run(self, scope: Scope, run_id: str) -> str:
         """See Store."""
-        return await self._write(threads.delete_run, self.secret, scope, run_id)
+        thread_id = await self._write(threads.delete_run, self.secret, scope, run_id)
+        await self._erase()
+        return thread_id
+
+    async def _erase(self) -> None:
+        """Empties the log, which still holds the pages as they were: the file itself overwrites what it deletes.
+
+        A read that is under way keeps its snapshot; it is waited for a moment. What is then still in the log leaves it
+        with the next deletion or at the stop.
+        """
+        for _ in range(ERASE_ATTEMPTS):
+            if await self._db.checkpoint():
+                return
+            await asyncio.sleep(ERASE_PAUSE_S)
 
     # -- folding
 
