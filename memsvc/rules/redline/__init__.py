@@ -1,0 +1,131 @@
+"""What may never be kept: identity numbers, accounts, contacts, marks and health, found before they become memory.
+
+The same `find` refuses a fact (with the category, never the words) and blots a summary. It looks at folded text and
+answers in places of the source. It errs towards the person: what is labelled as an ID number is one even with a wrong
+digit; but an exam's specification, an order number and a disease as a topic are no secrets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from memsvc.rules.redline import health_en, health_zh, identifiers, numbers, scores_en, scores_zh
+from memsvc.rules.redline.page import Finding, read, squeezed
+
+__all__ = ["CATEGORIES", "Finding", "category", "find", "placeholder", "redact"]
+
+# Category -> what a reader of a summary is told in its place, Chinese and English.
+_TOLD = {
+    "resident_id": ("证件号码", "identity number"),
+    "passport": ("证件号码", "identity number"),
+    "ssn": ("证件号码", "identity number"),
+    "itin": ("证件号码", "identity number"),
+    "nino": ("证件号码", "identity number"),
+    "nhs": ("证件号码", "identity number"),
+    "aadhaar": ("证件号码", "identity number"),
+    "bank_card": ("银行账户", "bank account"),
+    "iban": ("银行账户", "bank account"),
+    "phone": ("联系方式", "contact details"),
+    "email": ("联系方式", "contact details"),
+    "score": ("学生成绩", "grades"),
+    "health": ("健康信息", "health"),
+}
+CATEGORIES = frozenset(_TOLD)
+
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_LATIN = re.compile(r"[A-Za-z]{3}")
+_ROUNDS_MAX = 4
+_BETWEEN = re.compile(r"[\s、,，;；|]{0,3}")
+
+
+def placeholder(category: str, locale: str) -> str:
+    """Returns what stands for a finding of `category`: Chinese for locales that begin with `zh`, else English."""
+    zh, en = _TOLD[category]
+    return f"(涉及{zh}，略)" if locale.lower().startswith("zh") else f"({en} omitted)"
+
+
+_PLACEHOLDERS = sorted({placeholder(c, locale) for c in _TOLD for locale in ("zh", "en")})
+_OURS = re.compile("(" + "|".join(map(re.escape, _PLACEHOLDERS)) + ")")
+
+
+def find(text: str) -> list[Finding]:
+    """Returns what may not be kept in `text`, by place; spans are of `text` and may overlap across categories.
+
+    Placeholders of ours are walls: nothing is found in them, and what stands before one says nothing of what stands
+    behind. Linear in the length of `text`; never raises.
+    """
+    found: list[Finding] = []
+    offset = 0
+    for index, piece in enumerate(_OURS.split(text)):
+        if index % 2 == 0:
+            found.extend(Finding(f.category, f.start + offset, f.end + offset) for f in _find_in(piece))
+        offset += len(piece)
+    return sorted(found, key=lambda f: (f.start, -f.end, f.category))
+
+
+def category(text: str) -> str | None:
+    """Returns the category of the first finding in `text`, None when all of it may be kept."""
+    found = find(text)
+    return found[0].category if found else None
+
+
+def redact(text: str, locale: str) -> str:
+    """Returns `text` with each finding replaced by its placeholder in `locale`; nothing is found in the answer.
+
+    Redacting twice equals redacting once. Findings of one kind with only a comma or a space between become one.
+    """
+    pieces = _OURS.split(text)
+    return "".join(
+        piece if index % 2 else _redact_piece(piece, locale, _ROUNDS_MAX) for index, piece in enumerate(pieces)
+    )
+
+
+def _redact_piece(piece: str, locale: str, rounds: int) -> str:
+    """Cuts the findings out and looks again at what is left: a cut may lay open what a neighbour had hidden."""
+    found = sorted(_find_in(piece), key=lambda f: (f.start, -f.end, f.category)) if piece else []
+    if not found:
+        return piece
+    if rounds == 0:
+        return placeholder(found[0].category, locale)
+    out: list[str] = []
+    at = 0
+    for finding in _merged(piece, found):
+        out.append(_redact_piece(piece[at : finding.start], locale, rounds - 1))
+        out.append(placeholder(finding.category, locale))
+        at = finding.end
+    out.append(_redact_piece(piece[at:], locale, rounds - 1))
+    return "".join(out)
+
+
+def _merged(text: str, found: list[Finding]) -> list[Finding]:
+    """Joins findings that overlap, and those of one kind that only a separator parts."""
+    merged = found[:1]
+    for finding in found[1:]:
+        last = merged[-1]
+        gap = text[last.end : finding.start]
+        same = _TOLD[last.category] == _TOLD[finding.category]
+        if finding.start < last.end or (same and _BETWEEN.fullmatch(gap)):
+            merged[-1] = Finding(last.category, last.start, max(last.end, finding.end))
+        else:
+            merged.append(finding)
+    return merged
+
+
+def _find_in(text: str) -> Iterator[Finding]:
+    """Asks each kind of rule that `text` could have anything for."""
+    page = read(text)
+    yield from numbers.find(page)
+    yield from identifiers.find(page)
+    chinese = _HAN.search(page.text) is not None
+    latin = _LATIN.search(page.text) is not None
+    if chinese:
+        yield from scores_zh.find(page)
+        yield from health_zh.find(page)
+        close = squeezed(page)
+        if close:
+            yield from scores_zh.find(close)
+            yield from health_zh.find(close)
+    if latin:
+        yield from scores_en.find(page)
+        yield from health_en.find(page)

@@ -1,0 +1,220 @@
+"""English marks, ranks and grades of a person: scored 92 on the exam, Math: 85, an A- in physics, ranked 3rd.
+
+Scores are told of games, films and models as well, and points of papers; so a number needs a school word or a person
+beside it, and loses to what makes it a rule (each, maximum, at least).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain
+
+from memsvc.rules.redline.page import Finding, Page, ration
+
+_I = re.IGNORECASE | re.ASCII
+_SUBJECT = (
+    r"(?:maths?|mathematics|english|physics|chemistry|biology|history|geography|science|calculus|"
+    r"(?:linear )?algebra|geometry|trigonometry|"
+    r"statistics|stats|literature|economics|spanish|french|german|chinese|mandarin|japanese|latin|"
+    r"computer science|programming|"
+    r"accounting|philosophy|psychology|sociology|civics|social studies|reading|writing|spelling|grammar|"
+    r"vocabulary|organic chem(?:istry)?|"
+    r"chem|bio|econ|data structures|algorithms|operating systems|discrete math|art|music|p\.?e\.?)"
+)
+_EXAM = (
+    r"(?:exams?|examinations?|tests?|quiz(?:zes)?|mid-?terms?|finals?|homework|assignments?|essays?|"
+    r"coursework|papers?|projects?|thesis|labs?|"
+    r"class(?:es)?|courses?|subjects?|semester|term|report card|transcript|olympiad|a-levels?|gcses?|sat|"
+    r"act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46]|ap)"
+)
+_GRADE_WORD = re.compile(r"/ ?\d|out of|\b(?:grade|mark|result)s?\b", re.IGNORECASE | re.ASCII)
+_NUMBER = (
+    r"(?:\d{1,3}(?:\.\d{1,2})?|(?:sixty|seventy|eighty|ninety|fifty|forty|thirty)(?:[ -](?:one|two|three|"
+    r"four|five|six|seven|eight|nine))?)"
+)
+_OUT_OF = r"(?:[ ]?%|[ ]?/[ ]?\d{2,3}| percent| out of \d{2,3}| points?| marks?)"
+_NOT_UNIT = (
+    r"(?![\d:]|\.\d|[ -]?(?:questions?|minutes?|mins?|hours?|hrs?|seconds?|days?|weeks?|pages?|items?|"
+    r"students?|people|chapters?|credits?|times|problems?|exercises|books?|lessons?|words|am|pm|am\b|th|"
+    r"st|nd|rd|years?|sections?|parts?|goals?|kg|km)\b)"
+)
+_GOT = (
+    r"(?:scored?|scores|scoring|got|gets|getting|received|receives|earned|earns|achieved|averag(?:es|ed|"
+    r"ing)|obtained|made|managed|pulled off|came out with|only got|ended up with|finished with)"
+)
+_FILL = (
+    r"(?: (?:an?|only|about|around|just|over|nearly|barely|exactly|a score of|a grade of|a mark of|"
+    r"a total of|him|her|me|the)){0,3}"
+)
+
+_VERB = re.compile(rf"\b{_GOT}{_FILL} {_NUMBER}(?:{_OUT_OF}){{0,2}}{_NOT_UNIT}", _I)
+_LABEL = re.compile(
+    rf"\b(?:{_SUBJECT}|{_EXAM}|score|grade|mark|average|result|percentage)s?(?: (?:{_EXAM}|score|grade|"
+    rf"mark|result|average)s?){{0,2}}"
+    rf"(?: (?:in|on|for|at) (?:(?:the|his|her|my|their|our|last|this) )?(?:[a-z]+ ){{0,2}}(?:{_SUBJECT}|{_EXAM}))?"
+    r"[ ]?(?:[:=]|(?: |\b)(?:is|was|were|of|at|came (?:back|out) (?:at|as)|dropped to|rose to|fell to|"
+    r"went (?:up|down) to|-))[ ]?(?:only |about |around |an? |"
+    rf"just ){{0,2}}{_NUMBER}(?:{_OUT_OF})?{_NOT_UNIT}",
+    _I,
+)
+_LIST = re.compile(
+    rf"\b{_SUBJECT}(?:[ ]?[:=\-][ ]?| )(?:100|\d\d(?:\.\d)?)(?:{_OUT_OF})?(?=[ ]?(?:[,;.|)\n]|and\b|"
+    rf"\Z)){_NOT_UNIT}",
+    _I,
+)
+_GPA = re.compile(
+    r"\b(?:c?gpa|grade[ -]point average)\b(?:[ ]?(?:is|was|of|at|:|=|stands at|currently|now|only|about|"
+    r"around|dropped to|fell to|rose to|went (?:up|down) to|\())*"
+    r"[ ]?[0-5](?:\.\d{1,2})?(?![\d.]\d)",
+    _I,
+)
+_GPA_FIRST = re.compile(
+    r"(?<![\d.])[0-5]\.\d{1,2}[ ](?:(?:cumulative|unweighted|weighted|overall|college|"
+    r"high school) ){0,2}c?gpa\b",
+    _I,
+)
+_EXTERNAL = re.compile(
+    r"\b(?:(?:sat|gmat|gre|lsat|mcat)(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:[1-9]\d{2}|1[0-6]\d\d)|"
+    r"act(?: scores?)?(?: (?:is|was|of)|:) ?[123]\d|"
+    r"toefl(?: ibt)?(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:1[01]\d|120|[3-9]\d)|"
+    r"ielts(?: band)?(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}[3-9](?:\.[05])?|"
+    rf"cet-?[46](?: scores?)?(?: (?:is|was|of))?[ :]{{1,2}}[2-7]\d\d){_NOT_UNIT}",
+    _I,
+)
+_ON_EXTERNAL = re.compile(
+    r"\b(?:1[0-6]\d\d|[2-9]\d\d|[1-3]\d|1[01]\d|[4-9](?:\.5)?) (?:on|in|for) (?:(?:the|his|her|"
+    r"my) )?(?:sat|act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46])\b",
+    _I,
+)
+_LETTER = re.compile(
+    rf"\b(?i:{_GOT}|gave (?:me|him|her|them)|given|has|have|had|with)(?i: (?:an?|only|straight|all|mostly|"
+    rf"just|another|two|three|her|his|my|first)){{0,3}} [\"']?[A-F](?:[+\-](?![\w+])|"
+    r"\b(?![+#'.]))[\"']?(?:'?s)?"
+    r"(?i: grade)?(?i: (?:in|on|for|from|as) (?:(?:the|his|her|my|their|a|this|last|"
+    rf"both) )?(?:[A-Za-z]+ ){{0,3}}?(?:{_SUBJECT}|{_EXAM}))\b",
+    re.ASCII,
+)
+_LETTER_SIGN = re.compile(
+    rf"\b(?i:{_GOT}|gave (?:me|him|her|them)|given)(?i: (?:an?|only|straight|"
+    rf"another)){{0,2}} [A-F][+\-](?![\w+])",
+    re.ASCII,
+)
+_GRADE_IS = re.compile(
+    rf"\b(?i:(?:(?:{_SUBJECT}|{_EXAM}) )?(?:final )?(?:grade|mark|result)s?)(?i: (?:in|on|for) (?:(?:the|"
+    rf"his|her|my) )?(?:[A-Za-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?(?i:[ ]?[:=]| is|"
+    r" was)(?i: an?)?[ ]?[A-F][+\-]?(?![\w+\-'])"
+    rf"|\b(?i:{_SUBJECT})[ ]?[:=\-][ ]?[A-F][+\-]?(?![\w+\-'])",
+    re.ASCII,
+)
+_STRAIGHT = re.compile(
+    r"\bstraight[ -]a(?:'?s|[ -]student)\b|\b(?:an?|the) [abcdf][+\-]?[ -]student\b|\bdean's list\b", _I
+)
+_FAILED = re.compile(
+    r"\b(?:failed|flunked|failing|fails|flunking|(?:did not|didn't) pass|barely passed|bombed|"
+    r"got a fail(?:ing grade)? (?:in|on))(?: (?:in|on|at|his|her|my|their|the|two|three|one|last|again|"
+    rf"this|a|an|final|year|semester|[a-z]+)){{0,4}}?"
+    rf" (?:{_SUBJECT}|exams?|quiz(?:zes)?|mid-?terms?|finals?|class(?:es)?|courses?|subjects?|sat|gre|"
+    r"toefl|ielts|cet-?[46]|driving test|test)\b",
+    _I,
+)
+_PERCENTILE = re.compile(r"\b(?:in )?the \d{1,2}(?:st|nd|rd|th) percentile\b", _I)
+_AVERAGE = re.compile(
+    r"\b(?:has|have|had|with|got|keeps?|kept|maintains?) (?:an?|"
+    rf"the) \d{{2,3}}(?:\.\d)?[ ]?%? average(?: (?:in|for) (?:[a-z]+ )?(?:{_SUBJECT}|{_EXAM}))?\b",
+    _I,
+)
+_FULL = re.compile(
+    rf"\b{_GOT}(?: (?:a|an|the))? (?:zero|full marks|perfect scores?|top marks|the highest score)(?: (?:in|"
+    rf"on|for|at) (?:(?:the|his|her|my) )?(?:[a-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?",
+    _I,
+)
+_LETTER_LIST = re.compile(rf"\b(?i:{_SUBJECT}) [A-F][+\-]?(?![\w+\-'#])", re.ASCII)
+_RANK = re.compile(
+    r"(?:'s|\b(?:rank(?:ed|s|ing)?|placed|came|finished|is|was|stands?|"
+    r"number))(?: (?:in )?(?:the )?)?[ #]?(?:\d{1,3}(?:st|nd|rd|th)?(?: out)?|first|second|third|fourth|"
+    r"fifth|last|top \d{1,2}(?: ?%| percent)?|bottom)(?: (?:out )?(?:of|place))?(?: of \d+)?(?: students)?"
+    r" (?:in|of|at|among)(?: \d{1,4}(?: students)?(?: in)?)? (?:(?:the|his|her|my|their|our|entire|"
+    r"whole) ){0,2}(?:class|grade|year|school|cohort|exam|form|classmates|major|department)\b"
+    r"|\bclass rank(?:ing)?(?: is| was| of|:)? ?#?\d{1,3}|\btop \d{1,2}(?: ?%| percent) of (?:the|his|her|"
+    r"my) (?:class|grade|year|cohort)",
+    _I,
+)
+_PERSON = re.compile(
+    r"\b(?:i|me|my|he|she|his|her|him|they|their|we|our|the user|user|students?|pupils?|son|daughter|"
+    r"kids?|child|brother|sister|classmate|"
+    r"nephew|niece|cousin|friend|name|roommate)\b(?!')|\bi'|(?-i:\b[A-Z][a-z]+'s\b)|"
+    r"\b[A-Z][a-z]+(?:'s)? (?=scor|got|receiv|earn|achiev|averag|fail|flunk)",
+    re.ASCII | re.IGNORECASE,
+)
+_RULE = re.compile(
+    r"\b(?:each|per|worth|maximum|max|minimum|min|at least|passing|pass mark|cut-?off|threshold|required?|"
+    r"requires|requirement|needs?|need to|must|full marks|total(?:ing)?|"
+    r"out of a possible|weigh(?:t|ts|ted|s)|counts?|if|suppose|assume|for example|e\.g\.|target|goals?|"
+    r"aim(?:s|ing)?|hop(?:e|es|ing)|wants?(?: to)?|scale|rubric|allocate|range|"
+    r"average score of the (?:model|class)|set (?:the|a))\b",
+    _I,
+)
+_ELSE = re.compile(
+    r"\b(?:games?|match|goals?|season|league|team|touchdowns?|baskets?|movie|film|imdb|rotten|album|"
+    r"restaurant|review|credit score|f1|bleu|rouge|accuracy|benchmark|model|"
+    r"lighthouse|coverage|unit|integration|regression|smoke|e2e|ci|build|pipeline|stress|load|ab|a/b|"
+    r"latency|server|api|npm|pytest|jest|cpu|gpu|golf|bowling|quarter)\b",
+    _I,
+)
+_AFTER_RULE = re.compile(
+    r"[ ]?(?:or (?:above|higher|more|better|below|less)|and above|each|per|in total|is (?:needed|required|"
+    r"a pass)|to pass|required|minimum|maximum|scale|-point scale)\b",
+    _I,
+)
+
+
+def find(page: Page) -> Iterator[Finding]:
+    """Yields marks, ranks and grades in English words; a page without an ASCII letter has none."""
+    text = page.text
+    for pattern in (_GPA, _GPA_FIRST, _EXTERNAL, _ON_EXTERNAL, _LETTER, _LETTER_SIGN, _GRADE_IS, _STRAIGHT, _RANK):
+        for match, weigh in ration(pattern.finditer(text)):
+            if not weigh or not _ruled(page, match):
+                yield page.finding("score", match.start(), match.end())
+    for pattern in (_VERB, _LABEL, _FAILED):
+        for match, weigh in ration(pattern.finditer(text)):
+            if not weigh or (not _ruled(page, match) and _of_school(page, match)):
+                yield page.finding("score", match.start(), match.end())
+    for match, weigh in chain(
+        ration(_FULL.finditer(text)), ration(_PERCENTILE.finditer(text)), ration(_AVERAGE.finditer(text))
+    ):
+        if not weigh or _of_school(page, match):
+            yield page.finding("score", match.start(), match.end())
+    letters = list(_LETTER_LIST.finditer(text))
+    for match in letters:
+        if (len(letters) > 1 or match[0][-1] in "+-") and not _ruled(page, match):
+            yield page.finding("score", match.start(), match.end())
+    listed = list(_LIST.finditer(text))
+    for match, weigh in ration(listed):
+        around = page.before(match.start(), 40)
+        if not weigh or (not _ruled(page, match) and (len(listed) > 1 or ":" in match[0] or _PERSON.search(around))):
+            yield page.finding("score", match.start(), match.end())
+
+
+def _ruled(page: Page, match: re.Match[str]) -> bool:
+    lead = page.before(match.start(), 40)
+    clause = re.split(r"[,;]", lead)[-1]
+    return bool(_RULE.search(clause) or _RULE.search(match[0]) or _AFTER_RULE.match(page.after(match.end(), 24)))
+
+
+def _of_school(page: Page, match: re.Match[str]) -> bool:
+    """Says whether a person and a school stand around it, and neither a game nor a machine does."""
+    lead, rest = page.before(match.start(), 48), page.after(match.end(), 40)
+    around = f"{lead}{match[0]}{rest}"
+    if _ELSE.search(around):
+        return False
+    school = re.search(rf"\b(?:{_SUBJECT}|{_EXAM}|school|grades?|student|pupil|teacher)\b", around, _I)
+    if school is None:
+        return False
+    # "failed the test" is said of programs, "midterm: 74/100" of nobody else.
+    told = (
+        match.re in {_VERB, _FULL, _PERCENTILE}
+        or (match.re is _FAILED and not match[0].endswith("test"))
+        or _GRADE_WORD.search(match[0]) is not None
+    )
+    return told or _PERSON.search(around) is not None
