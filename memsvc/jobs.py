@@ -1,4 +1,4 @@
-"""What the worker runs. Each job reads what is due, decides by rules, asks a model with no transaction open, writes once.
+"""What the worker runs. A job reads what is due, decides by rules, asks a model with no transaction open, writes once.
 
 Whatever happens between reading and writing, the write holds only on the revision that was read: a deletion in the
 meantime wins, and the next attempt starts from what is left.

@@ -1,9 +1,10 @@
-"""Logs: pretty on a terminal, JSON lines elsewhere. Fields only: ids, sizes, durations, reasons; never a word of content."""
+"""Logs: pretty on a terminal, JSON lines elsewhere. Fields are ids, sizes, times and reasons, never a word of content."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -36,9 +37,9 @@ def configure(level: str, log_format: str) -> None:
     root.setLevel(logging.WARNING)
 
 
-def _place_alone(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def _place_alone(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     record: logging.LogRecord = event["_record"]
-    kept = {key: event[key] for key in ("level", "timestamp") if key in event}
+    kept: dict[str, Any] = {key: event[key] for key in ("level", "timestamp") if key in event}
     error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
     return {
         "event": "library_log",

@@ -1,6 +1,6 @@
-"""The request path: what GetContext and RecordRun do between the wire and the store. One hop each, no model, no waiting.
+"""The request path: what GetContext and RecordRun do between wire and store. One hop each, no model, no waiting.
 
-What is pure and heavy is done before the write and after the read, on a thread of its own where it could hold up others.
+What is pure and heavy is done before the write and after the read, on a thread of its own where it holds up others.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Worker(Generic[J]):
         self._task = asyncio.create_task(self._loop(), name="memsvc-worker")
 
     def enqueue(self, job: J) -> None:
-        """Adds a job behind those that wait. One that waits already, or waits for its next attempt, stays where it is."""
+        """Adds a job behind those that wait. One that waits already, or for its next attempt, stays where it is."""
         if job in self._queued or job in self._timers:
             return
         self._queued.add(job)
@@ -135,7 +135,7 @@ class Worker(Generic[J]):
                 self._fail(job, failure.reason, failure.retry_after_ms)
             except MemsvcError as error:
                 self._fail(job, error.reason, None)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  the one of the two that guards the jobs
                 # One of the two broad excepts of the daemon: a bug in one job must not end the others. Its text could
                 # hold content, so the log has the type and the place alone.
                 log.error("job_broke", error=type(error).__name__, where=place(error))

@@ -1,4 +1,4 @@
-"""Requests become values here, or the caller is told which field is wrong and what it should be. Content is never quoted."""
+"""Requests become values here, or the caller is told which field is wrong and what it should be; never its content."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -31,7 +32,7 @@ class OpsService(rpc.OpsServiceServicer):
     async def GetUsage(self, request: svc.GetUsageRequest, context: Call) -> svc.GetUsageResponse:
         """See the contract."""
         scope = checks.scope(request.scope)
-        if request.group_by not in tuple(Group):
+        if request.group_by not in svc.UsageGroup.values():
             raise InvalidField("group_by", "is no grouping that this daemon knows")
         zone = ZoneInfo(checks.time_zone(request.time_zone) or self._settings.time_zone)
         rows = await self._store.usage(scope, request.thread_id, *_span(request))
@@ -99,6 +100,27 @@ class OpsService(rpc.OpsServiceServicer):
         scope = checks.scope(request.scope)
         await self._status.acknowledge(scope, checks.required("notice_id", request.notice_id))
         return svc.AcknowledgeNoticeResponse()
+
+    async def ListScopes(self, request: svc.ListScopesRequest, context: Call) -> svc.ListScopesResponse:
+        """See the contract; not built yet."""
+        raise NotImplementedError
+
+    async def ExportScope(
+        self, request: svc.ExportScopeRequest, context: Call
+    ) -> AsyncIterator[svc.ExportScopeResponse]:
+        """See the contract; not built yet."""
+        raise NotImplementedError
+        yield  # what makes it a stream
+
+    async def ImportScope(
+        self, request: AsyncIterator[svc.ImportScopeRequest], context: Call
+    ) -> svc.ImportScopeResponse:
+        """See the contract; not built yet."""
+        raise NotImplementedError
+
+    async def DeleteScope(self, request: svc.DeleteScopeRequest, context: Call) -> svc.DeleteScopeResponse:
+        """See the contract; not built yet."""
+        raise NotImplementedError
 
 
 def _span(request: svc.GetUsageRequest | svc.ListMemoryOpsRequest) -> tuple[int | None, int | None]:

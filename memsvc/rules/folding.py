@@ -217,7 +217,7 @@ def _is_not_prose(text: str) -> bool:
 
 
 def _is_refusal(text: str) -> bool:
-    """An apology that speaks of the model itself, at the start. A summary tells what the two did, not what 'I' can't."""
+    """An apology at the start that speaks of the model itself. A summary tells what the two did, not what 'I' can't."""
     return _REFUSAL.match(text) is not None
 
 

@@ -8,7 +8,9 @@ from memsvc.rules.provider import BUILTIN
 _TEXTS = {
     "zh": {
         NoticeKind.PROVIDER_CHANGE: "记忆整理改由“{to}”完成，而对话由“{origin}”提供。如不希望如此，请检查提供方设置。",
-        NoticeKind.UNKNOWN_PROVIDER: "对话使用了未配置的提供方“{origin}”，记忆整理改由“{to}”完成。请在 memsvc.toml 中配置它。",
+        NoticeKind.UNKNOWN_PROVIDER: (
+            "对话使用了未配置的提供方“{origin}”，记忆整理改由“{to}”完成。请在 memsvc.toml 中配置它。"
+        ),
         NoticeKind.ALLOWANCE_SPENT: "今日的记忆整理额度已用完，整理工作将在明日继续。对话本身不受影响。",
     },
     "en": {

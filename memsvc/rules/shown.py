@@ -242,7 +242,7 @@ class Renderer:
 
 
 def title(own_input: str) -> str:
-    """Returns the title of a thread that begins with this input: its first 40 user-perceived characters, on one line."""
+    """Returns the title of a thread that begins with this input: its first 40 perceived characters, on one line."""
     line = " ".join(own_input[:TITLE_WINDOW].split())
     printable = "".join(c for c in line if unicodedata.category(c) != "Cc")
     return "".join(regex.findall(r"\X", printable)[:TITLE_LENGTH]).rstrip()

@@ -66,34 +66,16 @@ def day_tokens(db: sqlite3.Connection, since_us: int) -> list[tuple[str, str, in
 def usage(
     db: sqlite3.Connection, scope: Scope, thread_id: str, start_us: int | None, end_us: int | None
 ) -> list[UsageRow]:
-    """See Store.usage. Rows are summed by the hour, which every bucket is made of, not sent one by one."""
+    """See Store.usage."""
     if thread_id:
         scope_no, thread_no = find_recorded(db, scope, thread_id)
     else:
         scope_no, thread_no = find_scope(db, scope), None
     parameters = {"scope_no": scope_no, "thread_no": thread_no, "start": start_us, "end": end_us}
-    sums = "sum(input_tokens), sum(output_tokens), sum(cost_micros)"
-    # A quarter of an hour divides every time zone's offset, so a row never spans two days of any.
-    quarter = "created_us / 900000000"
-    span = "scope_no = :scope_no AND created_us >= coalesce(:start, created_us) AND created_us < coalesce(:end, created_us + 1)"
     one = "AND thread_no = :thread_no" if thread_id else ""
-    queries = [
-        (
-            False,
-            f"SELECT min(created_us), provider, thread_no, {sums} FROM runs WHERE {span} {one} GROUP BY {quarter}, provider, thread_no",
-        ),
-        (
-            True,
-            f"SELECT min(created_us), provider, thread_no, {sums} FROM memory_ops WHERE {span} {one} GROUP BY {quarter}, provider, thread_no",
-        ),
-    ]
+    queries = [(False, _sums("runs", "thread_no", one)), (True, _sums("memory_ops", "thread_no", one))]
     if not thread_id:
-        queries.append(
-            (
-                False,
-                f"SELECT min(created_us), provider, NULL, {sums} FROM deleted_usage WHERE {span} GROUP BY {quarter}, provider",
-            )
-        )
+        queries.append((False, _sums("deleted_usage", "NULL", "")))
     names = {None: ""} | dict(
         db.execute("SELECT thread_no, thread_id FROM threads WHERE scope_no = ?", (scope_no,)).fetchall()
     )
@@ -102,6 +84,17 @@ def usage(
         for memory, query in queries
         for created_us, provider, number, *sums_of in db.execute(query, parameters)
     ]
+
+
+def _sums(table: str, thread_no: str, condition: str) -> str:
+    """Sums by the quarter of an hour: that divides every time zone's offset, so no row spans two days of any."""
+    return f"""
+        SELECT min(created_us), provider, {thread_no}, sum(input_tokens), sum(output_tokens), sum(cost_micros)
+        FROM {table}
+        WHERE scope_no = :scope_no AND (:start IS NULL OR created_us >= :start)
+              AND (:end IS NULL OR created_us < :end) {condition}
+        GROUP BY created_us / 900000000, provider, {thread_no}
+    """
 
 
 def list_ops(

@@ -1,4 +1,4 @@
-"""The Store over SQLite: each method hands one unit of work to the writer or to a reader, and nothing else happens here.
+"""The Store over SQLite: each method hands one unit of work to the writer or to a reader, and that is all it does.
 
 The units are functions of a connection, in the files beside this one, by subject.
 """
