@@ -1,4 +1,4 @@
-"""Logs: pretty on a terminal, JSON lines elsewhere. Fields are ids, sizes, times and reasons, never a word of content."""
+"""Logs: pretty on a terminal, JSON elsewhere. Fields are ids, sizes, times and reasons, and never a word of content."""
 
 from __future__ import annotations
 
