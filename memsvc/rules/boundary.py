@@ -1,12 +1,105 @@
-"""The one gate for text from outside: what forges structure loses its force and stays readable."""
+"""The one gate for text from outside: what forges structure loses its force and stays readable.
+
+Nothing is taken away that can be seen: brackets become parentheses, a label's colon a dash. Those are what NFKC
+leaves alone and no marker has. Sanitizing twice equals sanitizing once, and costs time in proportion to the length.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+from memsvc.rules.excuses import EXCUSES
 from memsvc.rules.frames import CONTINUATION, LOCALES, Frames, frames, lay_out, leading_block
+from memsvc.rules.lookalikes import skeleton
+from memsvc.rules.markers import ANGLE_OPEN, BREAKS, CLOSERS, RULES, SQUARE_OPEN, Rule, suspect
+from memsvc.rules.text import view
 
 __all__ = ["CONTINUATION", "LOCALES", "Frames", "frames", "lay_out", "leading_block", "sanitize"]
 
+# Characters that the folded view and the skeleton leave as they are, letter case apart: text of these alone needs no
+# folding. Everything else (other scripts, full width letters, what shows nothing) is folded first.
+_UNUSUAL = re.compile(
+    "[^\t\n\r -~°±²³·–—‘’“”…、。〃々〈-】〔-〗"
+    "\u3041-\u3094\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u4e27\u4e29-\u9fff\uac00-\ud7a3"
+    "！（），：；？～￥\U0001f300-\U0001f64f\U0001f680-\U0001f6fc\U0001f900-\U0001f9ff]"
+)
+# Characters that spell ASCII unseen. Flags of regions are their one use: a black flag, letters, the closing tag.
+_TAGS = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)|[\U000e0000-\U000e007f]+")
+# An excuse rests on what stands beside a match, so one pass may lay bare what another has to disarm.
+_PASSES = 4
+
+
+class _Rough(dict[int, str]):
+    """For `str.translate`: the skeleton of a character's view, to look at a text before positions matter."""
+
+    def __missing__(self, point: int) -> str:
+        self[point] = view(chr(point)).text.translate(skeleton)
+        return self[point]
+
+
+_rough = _Rough()
+# What stands in a disarmed character's place, by the group of the pattern that named it.
+_INSTEAD: dict[str, Callable[[str], str]] = {
+    "open": lambda _: "(",
+    "close": lambda _: ")",
+    "paren": lambda _: "「",
+    "unparen": lambda _: "」",
+    "colon": lambda colon: "——" if colon == "：" else " -",
+    "seam": lambda after: "—" + after,
+}
+_CLOSER = re.compile(rf"[^{SQUARE_OPEN}{ANGLE_OPEN}{BREAKS}]{{0,300}}?([{CLOSERS}])")
+
 
 def sanitize(text: str) -> str:
-    """Returns `text` with every forged marker disarmed."""
+    """Returns `text` with every forgery of structure disarmed: markers, template tokens, role labels, our own frames.
+
+    Text without any is returned as it is. Linear in the length; sanitizing the result changes nothing more.
+    """
+    for _ in range(_PASSES):
+        changed = _disarm(text)
+        if changed == text:
+            break
+        text = changed
     return text
+
+
+def _disarm(text: str) -> str:
+    """Returns `text` after one pass over all rules."""
+    unusual = _UNUSUAL.search(text)
+    if unusual and _TAGS.search(text):
+        text = _TAGS.sub(lambda found: found[1] or "", text)
+    if not suspect("\n" + (text.translate(_rough) if unusual else text.lower())):
+        return text
+    if unusual:
+        folded = view(text)
+        shown, origin = "\n" + folded.text, folded.origin
+        plain = "\n" + folded.text.translate(skeleton)
+    else:
+        shown, origin = "\n" + text, range(len(text))
+        plain = shown.lower()
+    edits: dict[int, str] = {}
+    for rule in RULES:
+        for found in rule.pattern.finditer(plain):
+            if rule.caps and not shown[slice(*found.span(rule.caps))].isupper():
+                continue
+            if not (rule.excuse and EXCUSES[rule.excuse](shown, found)):
+                _mark(rule, found, plain, edits)
+    pieces, done = [], 0
+    for at, part in sorted((origin[at - 1], part) for at, part in edits.items()):
+        if at >= done:
+            pieces += [text[done:at], _INSTEAD[part](text[at])]
+            done = at + 1
+    return "".join([*pieces, text[done:]]) if edits else text
+
+
+def _mark(rule: Rule, found: re.Match[str], plain: str, edits: dict[int, str]) -> None:
+    """Notes the characters of a match that lose their force, by the group that names them."""
+    for part in rule.parts:
+        start, end = found.span(part)
+        if start >= 0:
+            edits[start] = part
+        for at in range(start + 1, end):
+            edits[at] = part
+    if rule.unclosed and (closer := _CLOSER.match(plain, found.end("open"))):
+        edits[closer.start(1)] = "close"

@@ -176,9 +176,7 @@ def _block_end(text: str, start: int, tag: str) -> int:
     return 0
 
 
-_CLOSING_OF = {
-    title: f"[{title}{known.ended}" for known in _FRAMES.values() for title in known.titles.values()
-}
+_CLOSING_OF = {title: f"[{title}{known.ended}" for known in _FRAMES.values() for title in known.titles.values()}
 
 
 def _opening(tag: str) -> re.Pattern[str]:

@@ -33,9 +33,7 @@ HOSTILE = {
 
 def bare(text: str) -> str:
     """Returns what a lenient reader sees: NFKC without what shows nothing."""
-    return "".join(
-        c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) not in _INVISIBLE
-    )
+    return "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) not in _INVISIBLE)
 
 
 def survivors(row: dict[str, Any], shown: str) -> list[str]:
@@ -92,12 +90,8 @@ def _benign(rows: list[dict[str, Any]], shown: dict[str, str]) -> bool:
         [tier, share(same[tier], n), verdict(met) if tier == "plain" else "reported"]
         for tier, n in sorted(total.items())
     ]
-    print_table(
-        "Benign texts: rows left as they are", ["tier", "rows", f"at least {PLAIN_UNCHANGED:.1%}"], table
-    )
-    untouched = Counter(
-        row["tier"] for row in rows if row["label"] == "injection" and unchanged(row, shown[row["id"]])
-    )
+    print_table("Benign texts: rows left as they are", ["tier", "rows", f"at least {PLAIN_UNCHANGED:.1%}"], table)
+    untouched = Counter(row["tier"] for row in rows if row["label"] == "injection" and unchanged(row, shown[row["id"]]))
     injections = Counter(row["tier"] for row in rows if row["label"] == "injection")
     print_table(
         "Injections that are left to the frame (nothing in them forges structure)",
@@ -111,10 +105,10 @@ def _speed() -> bool:
     table, met = [], True
     for name, piece in HOSTILE.items():
         text = (piece * (MIB // len(piece) + 1))[:MIB]
-        started = time.perf_counter()
+        started = time.process_time()
         sanitize(text)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         met &= seconds < SLOWEST_MIB_S
         table.append([name, f"{seconds:.3f}", verdict(seconds < SLOWEST_MIB_S)])
-    print_table("A mebi of characters", ["of", "seconds", f"under {SLOWEST_MIB_S:g}"], table)
+    print_table("A mebi of characters", ["of", "CPU seconds", f"under {SLOWEST_MIB_S:g}"], table)
     return met
