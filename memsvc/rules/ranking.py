@@ -1,18 +1,19 @@
 """How much a past run bears on a query, on a scale that means the same in a small scope and in a large one.
 
 BM25 in substance. What it lacks for a threshold is added: a term is judged by the *other* runs that have it, towards
-a prior that its kind sets and never beyond it, and lengths are measured against a fixed text instead of the scope's mean.
+a prior that its kind sets and never beyond it, and a length by a fixed one instead of the scope's mean.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from memsvc.rules.terms import Kind
+from memsvc.rules.terms import Kind, QueryTerm
 
 THRESHOLD = 0.2
 """A run that scores above it bears on the query; measured in docs/recall.md."""
-NEIGHBOUR_SHARE = 0.35
+NEIGHBOUR_SHARE = 0.4
 """What a term found in the turn before or after counts, against one found in the run itself."""
 
 _SATURATION = 0.6  # BM25's k1: how much a second occurrence still adds
@@ -21,13 +22,14 @@ _USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange h
 
 # The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
 _PRIOR_SHARE = {Kind.WORD: 0.004, Kind.SHORT: 0.02, Kind.PAIR: 0.003, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
-_WORTH = {Kind.WORD: 1.0, Kind.SHORT: 1.0, Kind.PAIR: 1.0, Kind.LOOSE: 0.5, Kind.CHAR: 0.5}
+_WORTH = {Kind.WORD: 1.0, Kind.SHORT: 1.0, Kind.PAIR: 1.0, Kind.LOOSE: 0.5, Kind.CHAR: 0.35}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
+_FEW_TERMS = 4
 
-GAIN_LEVELS = 16
-"""A gain is kept as one of so many levels, each 1.19 times the one below, the highest `1 + _SATURATION`."""
-_LEVEL_RATIO = 1.19
+GAIN_LEVELS = 64
+"""A gain is kept as one of so many levels, each 1.05 times the one below, the highest `1 + _SATURATION`."""
+_LEVEL_RATIO = 1.05
 GAINS = tuple((1 + _SATURATION) * _LEVEL_RATIO ** (level - GAIN_LEVELS + 1) for level in range(GAIN_LEVELS))
 """What each level stands for."""
 
@@ -40,13 +42,26 @@ def gain_level(count: int, length: int) -> int:
     return min(max(level, 0), GAIN_LEVELS - 1)
 
 
+def divide(terms: Sequence[QueryTerm]) -> tuple[list[QueryTerm], list[QueryTerm]]:
+    """Returns the terms that find candidates and those that only add to what is found.
+
+    Single characters are in so many runs that they are read for themselves only where little else is said (早, 早报).
+    """
+    others = [term for term in terms if term.kind is not Kind.CHAR]
+    if len(others) < _FEW_TERMS:
+        return list(terms), []
+    return others, [term for term in terms if term.kind is Kind.CHAR]
+
+
 def weight(kind: Kind, found: int, entries: int) -> float:
     """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.
 
     The entry in question does not speak against the term, so one is taken off: in a scope of one run nothing is
-    common. A term is never rarer than its kind, so that a hundred thousand runs in which it is missing change nothing.
+    common. Single characters are judged by their kind alone. A term is never rarer than its kind, so that a hundred thousand runs in which it is missing change nothing.
     """
     prior = _PRIOR_SHARE[kind]
+    if kind is Kind.CHAR:
+        return _WORTH[kind] * -math.log(prior)
     share = (max(found - 1, 0) + _PRIOR_RUNS * prior) / (max(entries - 1, 0) + _PRIOR_RUNS)
     return _WORTH[kind] * -math.log(min(max(share, prior), _MAX_SHARE))
 

@@ -1,7 +1,7 @@
 """Text becomes terms: the words, characters and pairs of characters that recall looks up.
 
 Chinese has no spaces, so it is read as single characters and as overlapping pairs; Latin words are folded and
-stemmed; `C盘`, `API配置` and `v2.3` are whole as well as in parts. Function words of both languages are no terms at all.
+stemmed; `C盘`, `API配置` and `v2.3` are found whole and in parts. Function words of both languages are no terms.
 A term is a plain string and its kind can be read off it, so nothing but the string need be kept.
 """
 

@@ -1,4 +1,4 @@
-"""The recall index: who has which term, written with the run, gone with the run, and read without a look at other scopes.
+"""The recall index: which run has which term, written with the run, gone with the run, read by scope.
 
 Postings are plain integers in order, on pages, in levels (see 0002_recall.sql). Whatever moves, at every commit each
 posting stands on exactly one page; so a reader takes the union of the levels and needs to know of no move.
@@ -9,30 +9,32 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, pairwise
+from operator import mul
 from typing import NamedTuple
 
-from memsvc.rules.ranking import GAINS, NEIGHBOUR_SHARE, gain_level, score, weight
-from memsvc.rules.terms import QueryTerm, count_terms
+from memsvc.rules.ranking import GAINS, NEIGHBOUR_SHARE, divide, gain_level, score, weight
+from memsvc.rules.terms import QueryTerm
 
-_GAIN_BITS = 4
+_GAIN_BITS = 6
 _ENTRY_BITS = 23
 _TERM_SHIFT = _GAIN_BITS + _ENTRY_BITS
 _TERM_SPAN = 1 << _TERM_SHIFT
+_TERM_MASK = -_TERM_SPAN
 _GAIN_MASK = (1 << _GAIN_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
 _PAGE_POSTINGS = 490  # 3,920 bytes: with its row it fills one page of the file and spills into no second
-_LEVEL_0_POSTINGS = 4_096
-_LEVEL_RATIO = 8
-_STEP_POSTINGS = 16_384  # that one step of sinking rewrites at the most: about 5 ms of the writer's time
+_MAX_WAITING = 2_048  # postings; a search reads all of them
+_LEVEL_RATIO = 16
+_STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: about 10 ms of the writer's time
 
-_MAX_READ = 2_000  # postings that may bring new candidates; longer lists only add to those there are
-_MIN_CANDIDATES = 16
+_MAX_READ = 1_000  # postings that may bring new candidates; longer lists only add to those there are
+_MIN_CANDIDATES = 12
 
 
 class Hit(NamedTuple):
@@ -42,13 +44,11 @@ class Hit(NamedTuple):
     score: float
 
 
-def index_run(
-    db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: int, input_text: str, output_text: str
-) -> None:
+def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: int, counts: Mapping[str, int]) -> None:
     """Indexes a completed run in the transaction that records it.
 
-    `input_text` is the user's own, without a context block. A scope holds at most 8,388,607 entries; runs beyond that are kept
-    and not recalled.
+    `counts` are its terms with how often each occurs (`rules.terms.count_terms`), of the user's own input without a
+    context block and of the output. A scope holds 8,388,607 entries; runs beyond that are kept and not recalled.
     """
     (last_no,) = db.execute(
         "SELECT coalesce(max(entry_no), 0) FROM recall_entries WHERE scope_no = ?", (scope_no,)
@@ -56,19 +56,21 @@ def index_run(
     entry_no = last_no + 1
     if entry_no > _ENTRY_MASK:
         return
-    counts = count_terms(input_text, output_text)
     length = sum(counts.values())
-    levels = {count: gain_level(count, length) for count in set(counts.values())}
-    entry_bits = entry_no << _GAIN_BITS
-    postings = sorted(_hash(term) << _TERM_SHIFT | entry_bits | levels[count] for term, count in counts.items())
+    low_bits = {n: entry_no << _GAIN_BITS | gain_level(n, length) for n in set(counts.values())}
+    postings = sorted([_hash(term) | low_bits[n] for term, n in counts.items()])
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
     )
-    db.execute("INSERT INTO recall_scopes VALUES (?, 1) ON CONFLICT DO UPDATE SET entries = entries + 1", (scope_no,))
-    if postings:
-        _put(db, scope_no, 0, postings)
-        _sink(db, scope_no)
+    (waiting,) = db.execute(
+        """INSERT INTO recall_scopes VALUES (?, 1, 0, ?)
+           ON CONFLICT DO UPDATE SET entries = entries + 1, waiting = waiting + excluded.waiting RETURNING waiting""",
+        (scope_no, len(postings)),
+    ).fetchone()
+    if waiting > _MAX_WAITING:
+        _page(db, scope_no, entry_no)
+    _sink(db, scope_no)
 
 
 def unindex_run(db: sqlite3.Connection, scope_no: int, sequence: int) -> None:
@@ -87,11 +89,16 @@ def _unindex(db: sqlite3.Connection, scope_no: int, condition: str, value: int) 
     ).fetchall()
     if not rows:
         return
-    gone = sorted(chain.from_iterable(_postings(blob) for _, blob in rows))
+    (paged_no,) = db.execute("SELECT paged_no FROM recall_scopes WHERE scope_no = ?", (scope_no,)).fetchone()
+    gone = sorted(chain.from_iterable(_postings(blob) for no, blob in rows if no <= paged_no))
     for (level,) in db.execute("SELECT level FROM recall_levels WHERE scope_no = ?", (scope_no,)).fetchall():
         gone = _take(db, scope_no, level, gone)
     db.executemany("DELETE FROM recall_entries WHERE scope_no = ? AND entry_no = ?", [(scope_no, no) for no, _ in rows])
-    db.execute("UPDATE recall_scopes SET entries = entries - ? WHERE scope_no = ?", (len(rows), scope_no))
+    waiting = sum(len(blob) // 8 for no, blob in rows if no > paged_no)
+    db.execute(
+        "UPDATE recall_scopes SET entries = entries - ?, waiting = waiting - ? WHERE scope_no = ?",
+        (len(rows), waiting, scope_no),
+    )
     db.execute("DELETE FROM recall_scopes WHERE scope_no = ? AND entries = 0", (scope_no,))
 
 
@@ -104,152 +111,161 @@ def search(
 ) -> list[Hit]:
     """Returns at most `limit` runs of the scope that have any of the terms, best first, among equals the latest.
 
-    Reads one page a term and level, at most `_MAX_READ` postings of the rarest terms, and the entries of a few dozen
-    candidates with their neighbours in the thread; whatever else the scope or the database holds costs nothing.
+    Reads a page or two for each term and level, about `_MAX_READ` postings of the rarest terms, and the entries of a
+    few dozen candidates. Whatever else the scope or the database holds costs nothing.
     """
-    found = db.execute("SELECT entries FROM recall_scopes WHERE scope_no = ?", (scope_no,)).fetchone()
-    if found is None or not query_terms or limit < 1:
+    row = db.execute("SELECT entries, paged_no FROM recall_scopes WHERE scope_no = ?", (scope_no,)).fetchone()
+    if row is None or not query_terms or limit < 1:
         return []
-    levels = [n for (n,) in db.execute("SELECT level FROM recall_levels WHERE scope_no = ?", (scope_no,))]
-    lists = []
-    total = 0.0
-    for term in query_terms:
-        posted = _Posted(db, scope_no, levels, _hash(term.term))
-        worth = weight(term.kind, posted.size, found[0])
-        total += worth
-        if posted.size:
-            lists.append((posted.size, worth, posted))
-    lists.sort(key=lambda item: item[:2])
-    gains, rest = _read(lists)
+    entries, paged_no = row
+    leading, following = divide(query_terms)
+    posted = _posted(db, scope_no, paged_no, [_hash(term.term) for term in leading])
+    worths = [weight(term.kind, each.size, entries) for term, each in zip(leading, posted, strict=True)]
+    rest = [(weight(term.kind, 0, 1), _hash(term.term)) for term in following]
+    total = sum(worths) + sum(worth for worth, _ in rest)
+    read = _read(db, sorted(zip(worths, posted, strict=True), key=lambda pair: pair[1].size), rest)
+
     evidence: dict[int, float] = {}
-    for worth, gain_of in gains:
+    for worth, gain_of in read:
         for entry_no, gain in gain_of.items():
             evidence[entry_no] = evidence.get(entry_no, 0.0) + worth * gain
     wanted = max(_MIN_CANDIDATES, 2 * limit) + len(exclude_sequences)
     best = nlargest(wanted, evidence, key=evidence.__getitem__)
-    judged = _judge(_with_neighbours(db, scope_no, best), gains, rest)
-    judged.sort(reverse=True)
+    judged = _judge(_with_neighbours(db, scope_no, best, evidence), evidence, read, rest)
     hits = [Hit(sequence, score(value, total)) for value, sequence in judged if sequence not in exclude_sequences]
     return hits[:limit]
 
 
-class _Entry(NamedTuple):
-    entry_no: int
-    sequence: int
-    postings: bytes
-    before_no: int | None
-    after_no: int | None
+class _Posted:
+    """The postings of one term: how many there are, and where."""
+
+    __slots__ = ("pages", "postings", "size", "term")
+
+    def __init__(self, term: int) -> None:
+        self.term = term
+        self.size = 0
+        self.postings: list[int] = []
+        self.pages: list[int] = []  # that hold nothing else, not read yet, the latest last
 
 
 _Gains = list[tuple[float, dict[int, float]]]
 _Rest = list[tuple[float, int]]
 
 
-def _read(lists: Sequence[tuple[int, float, _Posted]]) -> tuple[_Gains, _Rest]:
-    """Reads the rarest terms' lists while the budget lasts, of the first at least its latest; names the others."""
+def _posted(db: sqlite3.Connection, scope_no: int, paged_no: int, terms: Sequence[int]) -> list[_Posted]:
+    """Looks up each term in the waiting entries and, in one statement, on each level."""
+    posted = {term: _Posted(term) for term in terms}
+    waiting = db.execute(_WAITING, (scope_no, paged_no)).fetchall()
+    everything = _postings(b"".join([blob for (blob,) in waiting]))
+    for p in [p for p in everything if p & _TERM_MASK in posted]:
+        posted[p & _TERM_MASK].postings.append(p)
+    for each in posted.values():
+        each.size = len(each.postings)
+    for end, level, first, blob in db.execute(_LAST_PAGES, (str([t + _TERM_SPAN for t in terms]), scope_no)).fetchall():
+        # A page is read from its end: of a term in very many runs the latest stand last, and it is they that are wanted.
+        each = posted[end - _TERM_SPAN]
+        _slice(each, blob)
+        if first > each.term:
+            each_level = (scope_no, level, each.term)
+            for page_no, size in db.execute(_WHOLE_PAGES, (*each_level, first)).fetchall():
+                each.pages.append(page_no)
+                each.size += size
+            before = db.execute(_PAGE_OF, each_level).fetchone()
+            if before is not None:
+                _slice(each, before[1])
+    return list(posted.values())
+
+
+def _slice(posted: _Posted, blob: bytes) -> None:
+    page = memoryview(blob).cast("q")
+    start = bisect_left(page, posted.term)
+    stop = bisect_left(page, posted.term + _TERM_SPAN, start)
+    if stop > start:
+        posted.postings += page[start:stop].tolist()
+        posted.size += stop - start
+
+
+def _read(db: sqlite3.Connection, lists: Sequence[tuple[float, _Posted]], rest: _Rest) -> _Gains:
+    """Reads the lists while the budget lasts, of the first at least its latest; adds the others to `rest`."""
     gains: _Gains = []
-    rest: _Rest = []
     left = _MAX_READ
-    for size, worth, posted in lists:
-        if gains and size > left:
+    for worth, posted in lists:
+        if gains and posted.size > left:
             rest.append((worth, posted.term))
             continue
-        gains.append((worth, {(p >> _GAIN_BITS) & _ENTRY_MASK: GAINS[p & _GAIN_MASK] for p in posted.latest(left)}))
-        left -= size
-    return gains, rest
+        postings = posted.postings
+        for page_no in reversed(posted.pages):
+            if len(postings) >= left:
+                break
+            row = db.execute("SELECT postings FROM recall_pages WHERE page_no = ?", (page_no,)).fetchone()
+            postings += _postings(row[0])
+        gains.append((worth, {p >> _GAIN_BITS & _ENTRY_MASK: GAINS[p & _GAIN_MASK] for p in postings}))
+        left -= len(postings)
+    return gains
 
 
-def _with_neighbours(db: sqlite3.Connection, scope_no: int, entry_nos: Iterable[int]) -> dict[int, _Entry]:
-    """The entries and those before and after them in their threads, because a neighbour may turn out to be better."""
-    entries = _entries(db, scope_no, entry_nos)
-    beside = {no for e in entries.values() for no in (e.before_no, e.after_no) if no and no not in entries}
-    entries.update(_entries(db, scope_no, beside))
+class _Entry(NamedTuple):
+    entry_no: int
+    sequence: int
+    postings: bytes
+    beside: tuple[int, int]
+
+
+def _with_neighbours(
+    db: sqlite3.Connection, scope_no: int, best: Sequence[int], evidence: Mapping[int, float]
+) -> dict[int, _Entry]:
+    """The best entries, and those beside them in their threads that have any evidence: one of them may be better yet."""
+    entries = _entries(db, scope_no, best)
+    beside = {no for e in entries.values() for no in e.beside if no in evidence and no not in entries}
+    if beside:
+        entries.update(_entries(db, scope_no, beside))
     return entries
 
 
 def _entries(db: sqlite3.Connection, scope_no: int, entry_nos: Iterable[int]) -> dict[int, _Entry]:
-    rows = db.execute(
-        f"""SELECT entry_no, sequence, postings,
-               (SELECT max(b.entry_no) FROM recall_entries b WHERE b.thread_no = e.thread_no AND b.entry_no < e.entry_no),
-               (SELECT min(a.entry_no) FROM recall_entries a WHERE a.thread_no = e.thread_no AND a.entry_no > e.entry_no)
-            FROM recall_entries e WHERE scope_no = ? AND entry_no IN ({",".join(map(str, entry_nos))})""",
-        (scope_no,),
-    )
-    return {row[0]: _Entry(*row) for row in rows}
+    rows = db.execute(_ENTRIES, (scope_no, str(list(entry_nos))))
+    return {row[0]: _Entry(*row[:3], row[3:]) for row in rows.fetchall()}
 
 
-def _judge(entries: dict[int, _Entry], gains: _Gains, rest: _Rest) -> list[tuple[float, int]]:
-    """The evidence for each entry: a term counts where it stands in the run, and in part where in a neighbour."""
+def _judge(
+    entries: Mapping[int, _Entry], evidence: Mapping[int, float], read: _Gains, rest: _Rest
+) -> list[tuple[float, int]]:
+    """The entries by evidence: a term counts where it stands in the run, and in part where it does in a neighbour."""
+    worths = [worth for worth, _ in read]
     judged = []
     for entry_no, entry in entries.items():
-        value = 0.0
-        for worth, gain_of in gains:
-            gain = gain_of.get(entry_no, 0.0)
-            beside = max(gain_of.get(entry.before_no or 0, 0.0), gain_of.get(entry.after_no or 0, 0.0))
-            value += worth * max(gain, NEIGHBOUR_SHARE * beside)
+        value = evidence[entry_no]
+        beside = [no for no in entry.beside if no in evidence]
+        if beside:
+            gains = [gain_of.get(entry_no, 0.0) for _, gain_of in read]
+            for no in beside:
+                other = [NEIGHBOUR_SHARE * gain_of.get(no, 0.0) for _, gain_of in read]
+                gains = list(map(max, gains, other))
+            value = sum(map(mul, worths, gains))
         if rest:
-            own = memoryview(entry.postings).cast("q")
+            page = memoryview(entry.postings).cast("q")
             for worth, term in rest:
-                at = bisect_left(own, term)
-                if at < len(own) and own[at] < term + _TERM_SPAN:
-                    value += worth * GAINS[own[at] & _GAIN_MASK]
-        if value > 0:
-            judged.append((value, entry.sequence))
+                at = bisect_left(page, term)
+                if at < len(page) and page[at] & _TERM_MASK == term:
+                    value += worth * GAINS[page[at] & _GAIN_MASK]
+        judged.append((value, entry.sequence))
+    judged.sort(reverse=True)
     return judged
 
 
-class _Posted:
-    """Where the postings of one term stand: their number at once, themselves when asked for."""
-
-    def __init__(self, db: sqlite3.Connection, scope_no: int, levels: Iterable[int], term_hash: int) -> None:
-        self.term = term_hash << _TERM_SHIFT
-        self.size = 0
-        self._db = db
-        self._slices: list[memoryview] = []
-        self._whole_pages: list[int] = []
-        end = self.term + _TERM_SPAN
-        for level in levels:
-            above = end
-            inner = None
-            # From the end: of a term in many runs the latest stand last, and it is they that are read.
-            row = db.execute(_PAGE_BELOW, (scope_no, level, end)).fetchone()
-            if row is None:
-                continue
-            first, blob = row
-            self._slice(blob, end)
-            if first <= self.term:
-                continue
-            above, inner = first, db.execute(_PAGES_BETWEEN, (scope_no, level, self.term, above)).fetchall()
-            for page_no, size in inner:
-                self._whole_pages.append(page_no)
-                self.size += size
-            row = db.execute(_PAGE_BELOW, (scope_no, level, self.term + 1)).fetchone()
-            if row is not None:
-                self._slice(row[1], end)
-
-    def _slice(self, blob: bytes, end: int) -> None:
-        page = memoryview(blob).cast("q")
-        start = bisect_left(page, self.term)
-        stop = bisect_left(page, end, start)
-        if stop > start:
-            self._slices.append(page[start:stop])
-            self.size += stop - start
-
-    def latest(self, limit: int) -> list[int]:
-        """Returns about `limit` of the postings, all if there are no more, whole pages at a time."""
-        postings = [p for piece in self._slices for p in piece.tolist()]
-        for page_no in reversed(self._whole_pages):
-            if len(postings) >= limit:
-                break
-            (blob,) = self._db.execute("SELECT postings FROM recall_pages WHERE page_no = ?", (page_no,)).fetchone()
-            postings += _postings(blob)
-        return postings
-
-
-_PAGE_BELOW = """SELECT first, postings FROM recall_pages WHERE scope_no = ? AND level = ? AND first < ?
-    ORDER BY first DESC LIMIT 1"""
-_PAGES_BETWEEN = """SELECT page_no, size FROM recall_pages WHERE scope_no = ? AND level = ? AND first > ? AND first < ?
-    ORDER BY first"""
+_WAITING = "SELECT postings FROM recall_entries WHERE scope_no = ? AND entry_no > ?"
+_LAST_PAGES = """SELECT wanted.value, l.level, p.first, p.postings
+    FROM json_each(?) AS wanted CROSS JOIN recall_levels AS l CROSS JOIN recall_pages AS p
+    WHERE l.scope_no = ? AND p.page_no = (
+        SELECT page_no FROM recall_pages AS q
+        WHERE q.scope_no = l.scope_no AND q.level = l.level AND q.first < wanted.value
+        ORDER BY q.first DESC LIMIT 1)"""
+_WHOLE_PAGES = """SELECT page_no, size FROM recall_pages
+    WHERE scope_no = ? AND level = ? AND first > ? AND first < ? ORDER BY first"""
+_ENTRIES = """SELECT entry_no, sequence, postings,
+        (SELECT coalesce(max(b.entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no AND b.entry_no < e.entry_no),
+        (SELECT coalesce(min(a.entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no AND a.entry_no > e.entry_no)
+    FROM recall_entries AS e WHERE scope_no = ? AND entry_no IN (SELECT value FROM json_each(?))"""
 
 
 def _postings(blob: bytes) -> list[int]:
@@ -258,30 +274,40 @@ def _postings(blob: bytes) -> list[int]:
 
 @lru_cache(maxsize=65_536)
 def _hash(term: str) -> int:
-    """36 bits: among a million distinct terms of a scope, one absent term in 70,000 would be taken for another."""
-    return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 28
+    """A posting of `term` without entry and gain: the lowest there can be.
+
+    34 bits: among a million distinct terms of a scope, one absent term in 17,000 would be taken for another.
+    """
+    digest = blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 30 << _TERM_SHIFT
+
+
+def _page(db: sqlite3.Connection, scope_no: int, last_no: int) -> None:
+    """Puts the waiting postings, those of the entries up to `last_no`, on the pages of level 1."""
+    rows = db.execute(
+        """SELECT e.postings FROM recall_scopes AS s JOIN recall_entries AS e
+           ON e.scope_no = s.scope_no AND e.entry_no > s.paged_no WHERE s.scope_no = ?""",
+        (scope_no,),
+    )
+    _put(db, scope_no, 1, sorted(chain.from_iterable(_postings(blob) for (blob,) in rows.fetchall())))
+    db.execute("UPDATE recall_scopes SET paged_no = ?, waiting = 0 WHERE scope_no = ?", (last_no, scope_no))
 
 
 def _sink(db: sqlite3.Connection, scope_no: int) -> None:
     """Lets every level that is full sink by one bounded step, so that no run waits for more than a few."""
-    levels = {
-        level: (size, sinking)
-        for level, size, sinking in db.execute(
-            "SELECT level, size, sinking FROM recall_levels WHERE scope_no = ?", (scope_no,)
-        )
-    }
-    for level, (size, sinking) in sorted(levels.items()):
-        if sinking is None and size <= _LEVEL_0_POSTINGS * _LEVEL_RATIO**level:
+    rows = db.execute("SELECT level, size, sinking FROM recall_levels WHERE scope_no = ?", (scope_no,)).fetchall()
+    sizes = {level: size for level, size, _ in rows}
+    for level, size, sinking in rows:
+        if sinking is None and size <= _MAX_WAITING * _LEVEL_RATIO**level:
             continue
-        below = levels.get(level + 1, (0, None))[0]
-        pages = max(1, int(_STEP_POSTINGS / (1 + below / size) / _PAGE_POSTINGS))
-        rows = db.execute(
-            """SELECT page_no, first, postings FROM recall_pages WHERE scope_no = ? AND level = ? AND first >= ?
-               ORDER BY first LIMIT ?""",
+        pages = max(1, int(_STEP_POSTINGS / (1 + sizes.get(level + 1, 0) / size) / _PAGE_POSTINGS))
+        found = db.execute(
+            """SELECT page_no, first, postings FROM recall_pages
+               WHERE scope_no = ? AND level = ? AND first >= ? ORDER BY first LIMIT ?""",
             (scope_no, level, sinking or 0, pages + 1),
         ).fetchall()
-        moved, after = rows[:pages], rows[pages:]
-        postings = [p for _, _, blob in moved for p in _postings(blob)]
+        moved, after = found[:pages], found[pages:]
+        postings = list(chain.from_iterable(_postings(blob) for _, _, blob in moved))
         db.executemany("DELETE FROM recall_pages WHERE page_no = ?", [(no,) for no, _, _ in moved])
         if postings:
             _put(db, scope_no, level + 1, postings)
@@ -352,10 +378,7 @@ def _rewrite(db: sqlite3.Connection, scope_no: int, level: int, page_nos: list[i
     pages = -(-len(postings) // _PAGE_POSTINGS)
     bounds = [len(postings) * i // pages for i in range(pages + 1)] if pages else [0]
     packed = array("q", postings).tobytes()
-    filled = [
-        (postings[start], stop - start, packed[8 * start : 8 * stop])
-        for start, stop in zip(bounds, bounds[1:], strict=False)
-    ]
+    filled = [(postings[start], stop - start, packed[8 * start : 8 * stop]) for start, stop in pairwise(bounds)]
     kept = min(len(page_nos), pages)
     db.executemany(
         "UPDATE recall_pages SET first = ?, size = ?, postings = ? WHERE page_no = ?",

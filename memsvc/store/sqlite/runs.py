@@ -110,7 +110,7 @@ def record_run(
         ),
     ).fetchone()[0]
     if prepared.terms is not None:
-        recall.index_run(db, scope_no, thread_no, sequence, run.input[prepared.own_offset :], run.output)
+        recall.index_run(db, scope_no, thread_no, sequence, prepared.terms)
     return Recorded(run.run_id, found.thread_id, True, sequence, bool(due))
 
 

@@ -1,11 +1,13 @@
 -- Recall: which terms which run of a scope has, for reading by term and for taking out again by run.
 --
--- A posting is one integer: 36 bits of a term's hash, 23 bits of the entry's number in its scope, 4 bits of gain (how
+-- A posting is one integer: 34 bits of a term's hash, 23 bits of the entry's number in its scope, 6 bits of gain (how
 -- much the term weighs in the entry). In order, all entries of a term stand together. No term can be read back from it.
 
 CREATE TABLE recall_scopes (
     scope_no INTEGER PRIMARY KEY REFERENCES scopes,
-    entries  INTEGER NOT NULL                       -- how many there are; the row goes with the last one
+    entries  INTEGER NOT NULL,                      -- how many there are; the row goes with the last one
+    paged_no INTEGER NOT NULL,                      -- up to this entry_no the postings are on pages
+    waiting  INTEGER NOT NULL                       -- how many postings the entries behind it have
 ) STRICT;
 
 -- One row a completed run.
@@ -20,8 +22,9 @@ CREATE TABLE recall_entries (
 
 CREATE INDEX recall_entries_by_thread ON recall_entries (thread_no, entry_no);
 
--- Every posting stands on exactly one page. New ones enter at level 0; a level that is full sinks into the next one,
--- eight times its size, many postings at a time: a run that touched a page for each of its terms would write megabytes.
+-- The postings of the latest entries wait in their entries; those of all others stand on pages, each on exactly one. They
+-- enter at level 1 some thousands at a time, and a level that is full sinks into the next, sixteen times its size: a
+-- run that touched a page for each of its terms would write megabytes.
 CREATE TABLE recall_levels (
     scope_no INTEGER NOT NULL REFERENCES scopes,
     level    INTEGER NOT NULL,
