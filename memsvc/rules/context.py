@@ -33,8 +33,8 @@ from memsvc.rules.shown import (
     cut,
     draw_input,
     draw_output,
+    fit_run,
     recount,
-    shorten,
 )
 
 LEAST_EXTRA = 48
@@ -285,8 +285,7 @@ def _run_lines(
     """Returns a run's lines, their tokens and whether anything is missing; None where it cannot be shown."""
     frames = frames_of(ask.locale)
     shown = recount(run.shown, run.outcome, ask.locale, meter)
-    given = shorten(shown.input, input_limit, lambda t: draw_input(t, frames), meter)
-    answer = shorten(shown.output, output_limit, lambda t: draw_output(t, run.outcome, frames), meter)
+    given, answer = fit_run(shown, run.outcome, input_limit, output_limit, meter)
     if given is None or answer is None:
         return None
     text = draw_input(given.text, frames) + draw_output(answer.text, run.outcome, frames)

@@ -11,6 +11,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import regex
@@ -26,6 +27,9 @@ RENDERER_VERSION = 1
 
 CHARACTERS_PER_TOKEN = 16
 """What a text is cut to before anything is counted: four times what a token holds in prose, for long tokens."""
+
+REMEMBERED_CUTS = 512
+"""How many cut texts are remembered, of at most what the recent runs share each: a few megabytes."""
 
 TITLE_LENGTH = 40
 TITLE_WINDOW = 4_000
@@ -108,6 +112,27 @@ def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Met
             return Line(ends, tokens)
         room -= max(1, tokens - limit)
     return Line(bare, bare_tokens) if bare_tokens <= limit else None
+
+
+def fit_run(
+    shown: Shown, outcome: RunOutcome, input_limit: int, output_limit: int, meter: Meter
+) -> tuple[Line | None, Line | None]:
+    """Returns a run's two texts within their limits, None for one that cannot be shown at all.
+
+    From turn to turn, and from one call to the next of the same turn, the same texts are cut to the same limits.
+    """
+    return (
+        _fit(shown.input, input_limit, None, shown.locale, meter),
+        _fit(shown.output, output_limit, outcome, shown.locale, meter),
+    )
+
+
+@lru_cache(REMEMBERED_CUTS)
+def _fit(line: Line, limit: int, answered: RunOutcome | None, locale: str, meter: Meter) -> Line | None:
+    frames = frames_of(locale)
+    if answered is None:
+        return shorten(line, limit, lambda t: draw_input(t, frames), meter)
+    return shorten(line, limit, lambda t: draw_output(t, answered, frames), meter)
 
 
 def prepare(own_input: str, output: str, outcome: RunOutcome, locale: str, meter: Meter) -> Shown:
