@@ -1,0 +1,81 @@
+# `make` lists the targets. All that they install goes into .venv and .tools; `make clean` takes both away again.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test lint fmt proto eval bench demo image clean
+
+# The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
+CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c '$(CAN_MAKE_VENV)' 2>/dev/null && echo $$python && break; done)
+
+BIN := .venv/bin
+INSTALLED := .venv/installed
+BUF_VERSION := 1.75.0
+BUF := .tools/node_modules/.bin/buf
+BUF_INSTALLED := .tools/node_modules/.buf-$(BUF_VERSION)
+IMAGE ?= memsvc
+
+# Handed on to the program that a target runs: `make test ARGS="-k ledger"`, `make eval ARGS=boundary`.
+ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: export MEMSVC_DATABASE ?= data/memsvc.db
+run: $(INSTALLED) ## serve on 127.0.0.1:50051, with the database in ./data
+	@mkdir -p data
+	$(BIN)/memsvc serve $(ARGS)
+
+test: $(INSTALLED) ## run the tests
+	$(BIN)/pytest $(ARGS)
+
+lint: $(INSTALLED) ## check format, style, types, the contract and its generated stubs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-contract; \
+	elif [ -n "$${CI:-}" ]; then echo 'npm is missing, and CI must lint the contract' >&2; exit 1; \
+	else echo 'SKIPPED buf lint: buf comes by npm, and npm is not installed' >&2; fi
+	$(BIN)/pytest tests/test_proto_fresh.py
+
+.PHONY: lint-contract
+lint-contract: $(BUF_INSTALLED)
+	$(BUF) lint proto
+
+fmt: $(INSTALLED) ## format, and mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(INSTALLED) ## generate memsvc/v1 from proto/
+	$(BIN)/python proto/generate.py
+
+eval: $(INSTALLED) ## score the rules on the evaluation data (MEMSVC_EVAL_DATA says where it is)
+	$(BIN)/python -m tests.eval $(ARGS)
+
+bench: $(INSTALLED) ## time the calls beside a bare gRPC echo
+	$(BIN)/python -m tests.bench $(ARGS)
+
+demo: $(INSTALLED) ## play a conversation against a daemon of its own, killed in the middle
+	$(BIN)/python clients/examples/demo.py $(ARGS)
+
+image: ## build the container image
+	docker build --tag $(IMAGE) .
+
+clean: ## remove all that was installed, built and cached; ./data stays
+	rm -rf .venv .tools build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer with venv is needed; name one as PYTHON=…' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# The build backend is installed first and by name, so that it is pinned as all the rest is.
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --constraint constraints.txt hatchling
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[server,dev]'
+	@touch $@
+
+$(BUF_INSTALLED):
+	npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund --silent @bufbuild/buf@$(BUF_VERSION)
+	@touch $@
