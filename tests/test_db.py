@@ -131,15 +131,13 @@ async def test_an_error_that_lives_on_does_not_hold_its_reader_to_an_old_state(t
         except KeyError as error:
             raise ThreadNotInScope from error
 
-    database = await Database.open(tmp_path / "m.db", readers=1)
-    await database.write(create)
-    await together(database, lambda c: put(c, 1), lambda c: put(c, 2))
-    errors = [await raised_by(database, give_up_midway)]
-    await database.write(put, 3)
-    assert await database.read(numbers) == [1, 2, 3]
-    assert await database.checkpoint()
-    assert errors
-    await database.close()
+    async with opened(tmp_path / "m.db", readers=1) as database:
+        await together(database, lambda c: put(c, 1), lambda c: put(c, 2))
+        errors = [await raised_by(database, give_up_midway)]
+        await database.write(put, 3)
+        assert await database.read(numbers) == [1, 2, 3]
+        assert await database.checkpoint()
+        assert errors
 
 
 async def raised_by(database: Database, unit: Unit) -> Exception:
@@ -236,10 +234,27 @@ async def test_close_runs_what_is_queued_refuses_what_comes_and_empties_the_log(
     await database.close()
 
 
+async def test_close_empties_the_log_though_another_program_has_the_file_open(tmp_path: Path) -> None:
+    async with opened(tmp_path / "m.db") as database:
+        await database.write(put, 1)
+        other = sqlite3.connect(tmp_path / "m.db", isolation_level=None)
+        assert other.execute("SELECT n FROM t").fetchall() == [(1,)]
+        await database.close()
+    assert contents(tmp_path)["m.db-wal"] == b""
+    other.close()
+
+
 async def test_content_reaches_no_log_even_at_debug(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "aiosqlite"):
+    async def work() -> None:
         await database.write(put, 1, "a secret word")
         await database.read(lambda c, words: c.execute("SELECT ?", (words,)).fetchone(), "a secret word")
         with pytest.raises(ValueError, match="secret"):
             await database.write(put_then_raise, 1, ValueError("a secret word"))
+
+    with caplog.at_level(logging.DEBUG):
+        await work()
+        assert "aiosqlite" not in {record.name for record in caplog.records}
+        with caplog.at_level(logging.DEBUG, "aiosqlite"):
+            await work()
+    assert "aiosqlite" in {record.name for record in caplog.records}
     assert "secret" not in caplog.text

@@ -152,12 +152,19 @@ async def test_a_write_cancelled_while_its_unit_runs_is_whole(database: Database
 
 
 async def test_units_whose_callers_went_before_they_began_are_not_run(database: Database) -> None:
+    ran: list[sqlite3.Connection] = []
+
+    def note(connection: sqlite3.Connection) -> int:
+        ran.append(connection)
+        return 0
+
     with held(database._writer), held(database._readers[0]):
         tasks = [asyncio.ensure_future(database.write(put, n)) for n in range(3)]
-        tasks.append(asyncio.ensure_future(database.read(put, 3)))
+        tasks.append(asyncio.ensure_future(database.read(note)))
         await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     await database.write(put, 9)
-    assert await database.read(numbers) == [9]
+    assert await asyncio.gather(*(database.read(numbers) for _ in range(2))) == [[9], [9]]
+    assert not ran

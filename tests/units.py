@@ -19,9 +19,11 @@ Unit = Callable[[sqlite3.Connection], object]
 async def opened(path: Path, readers: int = 2) -> AsyncIterator[Database]:
     """A database with tables to play with, which leaves no thread behind."""
     database = await Database.open(path, readers)
-    await database.write(create)
-    yield database
-    await database.close()
+    try:
+        await database.write(create)
+        yield database
+    finally:
+        await database.close()
     assert threading.enumerate() == [threading.main_thread()]
 
 

@@ -47,7 +47,7 @@ callers' deadlines. Full, it is worked off in well under a second."""
 
 RETRY_AFTER_MS = 250
 
-# aiosqlite reports each call and each error at DEBUG, and an error may quote a value.
+# aiosqlite reports each hop twice at DEBUG, which would drown our own lines.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
 
 
