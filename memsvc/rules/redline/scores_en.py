@@ -53,7 +53,7 @@ _LABEL = re.compile(
     rf"\b(?:{_SUBJECT}|{_EXAM}|score|grade|mark|average|result|percentage)s?(?: (?:{_EXAM}|score|grade|"
     rf"mark|result|average)s?){{0,2}}"
     rf"(?: (?:in|on|for|at) (?:(?:the|his|her|my|their|our|last|this) )?(?:[a-z]+ ){{0,2}}(?:{_SUBJECT}|{_EXAM}))?"
-    r"[ ]?(?:[:=]|(?: |\b)(?:is|was|were|of|at|came (?:back|out) (?:at|as)|dropped to|rose to|fell to|"
+    r"[ ]?(?:[:=]|(?: |\b)(?:is|was|were|of|at|came (?:back|out) (?:at|as|with)|dropped to|rose to|fell to|"
     r"went (?:up|down) to|-))[ ]?(?:only |about |around |an? |"
     rf"just ){{0,2}}{_NUMBER}(?:{_OUT_OF})?{_NOT_UNIT}",
     _I,

@@ -66,19 +66,28 @@ _SURNAMES = (
 )
 PERSON = re.compile(
     r"[我他她]|用户|姓名|同学|学生|学员|孩子|儿子|女儿|弟|妹|哥|姐|本人|自己|考生|小朋友|班里|"
-    r"小[明红华刚丽芳军强美玲杰伟敏静亮东雨宇]|"
+    r"小[明红华刚丽芳军强美玲杰伟敏静亮东雨宇]|小[\u4e00-\u9fff](?=[ ]?\d)|"
     rf"(?:\A|[,，、:|\s])[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=的|{SUBJECT}|{_EXAM}|考|成绩|得|[这本上]|"
     r"总分|排|在|又|也|只|才|[期月高中]|说)"
 )
 _SCHOOL = re.compile(rf"考|成绩|测|作业|试卷|卷子|班|课|学期|年级|老师|{SUBJECT}|{_EXAM}")
 _LAST_CLAUSE = re.compile(rf"(?:考|成绩|{SUBJECT}|{_EXAM})[^,，、\d]{{0,12}}[,，]\s*\Z")
 _LISTED_BEFORE = re.compile(r"(?:\d{1,3}(?:\.\d)?[ ]?分?[ ]?[、,，和][ ]?){1,12}\Z")
-_PARTS = ("作文", "写作", "阅读", "听力", "口语", "听写", "默写", "论文", "书法")
+_NAMED_ONLY = re.compile(
+    rf"\s*(?:[我他她]|孩子|小[\u4e00-\u9fff]|[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}|"
+    r"[\u4e00-\u9fff]同学)\s*(?:最[高低差好])?\s*"
+)
+_PARTS = ("笔试", "口试", "面试", "机试", "作文", "写作", "阅读", "听力", "口语", "听写", "默写", "论文", "书法")
 _GAME = re.compile(
     r"球|比赛|电影|影片|游戏|豆瓣|餐|酒店|评分|评价|打分|好评|积分|联赛|淘汰赛|决赛|歌|剧|信用|跑分|性能|"
     r"模型|软件"
 )
-_GRADED = re.compile(rf"考|成绩|得分|分数|作业|课|{_EXAM}|{SUBJECT}")
+_GRADED = re.compile(rf"考|成绩|平均分|均分|总评|平时|学期|得分|分数|作业|课|{_EXAM}|{SUBJECT}")
+# Plain text is let go by one search: without one of these characters there is no mark, rank or grade in it.
+_GATE = re.compile(
+    r"[分考绩班级校专课测卷挂名排修榜及满白留退优良差格十百]|[A-F]\b|GPA|G\.P\.A|CET|IELTS|TOEFL|TOEIC|"
+    r"SAT|GRE|GMAT|[A-F][+\-]|\d"
+)
 _PAPER = re.compile(
     r"全卷|小题|每题|满分|考试时间|时长|试卷|卷面|卷子满|本卷|出一[份套]|命题|题型|选择题|填空题|判断题|"
     r"大题|规格|模板"
@@ -106,7 +115,7 @@ _EXTERNAL = re.compile(
     rf"(?:高考|中考|考研|初试|总分)(?:考了|成绩|分数|总分|得了|[:是为]){{1,3}}[ ]?[1-7]\d\d|总分[ ][1-7]\d\d){_UNIT}"
 )
 _GPA = re.compile(
-    r"(?:G\.?P\.?A\.?|绩点|学分绩|均绩)[^,，、\d一-九]{0,6}(?:[0-5]\.\d{1,2}|"
+    r"(?:G\.?P\.?A\.?|绩点|学分绩|均绩)[^,，、\d一二三四五六七八九]{0,6}(?:[0-5]\.\d{1,2}|"
     r"[一二三四]点[零一二三四五六七八九]{1,2}|[2-4](?![\d.])|[6-9]\d(?:\.\d+)?)(?!\d)"
 )
 _GPA_FIRST = re.compile(r"(?<![\d.])[0-5]\.\d{1,2}[ ]?的?(?:GPA|绩点|均绩)")
@@ -124,7 +133,8 @@ _RANK = re.compile(
 )
 _RANK_RULE = re.compile(r"名额|录取|奖励|表彰|颁发|评选|可获|目标|争取|希望|想考|取前|如果|若|球|跑|运动会|歌|舞|棋")
 _LETTER = re.compile(
-    rf"(?:{SUBJECT}|{_EXAM}|成绩|等级|总评|作业|评级)(?:[ \t:=的是为得拿评了到个]|考[了到]?|成绩|等级|总评|"
+    rf"(?:{SUBJECT}|{_EXAM}|成绩|等级|总评|作业|评级)(?:[ \t:=的是为得拿评了到个]|一直|总是?|每次|通常|"
+    r"考[了到]?|成绩|等级|总评|"
     rf"评定){{1,5}}"
     rf"[ \"'“「『]{{0,2}}(?:[A-F][+\-]?(?![A-Za-z0-9+\-卷版组型类级班套股区座栋]|[ ]?[卷版组类])|(?:优秀|"
     r"良好|中等|[优良差])(?![\u4e00-\u9fff])|不?合格(?![\u4e00-\u9fff]))"
@@ -153,6 +163,11 @@ _HAN_MARK = re.compile(
     r"[四五六七八九]十[一二三四五六七八九]?)(?=[ ,，、。;；]|\Z)"
 )
 _LETTERS = re.compile(rf"{SUBJECT}[ :]?(?:[A-E][+\-]?|[优良中差])(?![A-Za-z0-9+\-\u4e00-\u9fff])")
+_SPOKEN = re.compile(
+    rf"(?:高考|中考|考研|初试)[ ]?[1-7]\d\d{_UNIT}|{_EXAM}[^,，。\d]{{0,5}}[,，][ ]?(?:{_MARK}|[1-7]\d\d){_UNIT}|"
+    r"(?:评[为定]|判为|[给得]了?|是)个?(?:不?[合及]格|优秀|良好|中等)(?![率线证的\u4e00-\u9fff])"
+)
+_MOVED = re.compile(r"(?:排名|名次|成绩)[^,，。]{0,4}从?第?[ ]?\d{1,4}[^,，。]{0,3}[掉升降退进跌滑]步?[到至]")
 _ROSTER = re.compile(rf"(?<![\u4e00-\u9fff])[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}[ :]{{0,2}}{_MARK}{_UNIT}")
 _FAILED = re.compile(
     r"不及格(?!率|人|者|的|就|将|须|需|要|可|则|会|时|线|情况|名单|标准)|没有?(?:考)?及格|未(?:能)?及格|"
@@ -182,6 +197,8 @@ _OWNER = re.compile(
 
 def find(page: Page) -> Iterator[Finding]:
     """Yields marks, ranks and grades in Chinese words, with what ties them to a person inside the span."""
+    if not _GATE.search(page.text):
+        return
     yield from _points(page)
     yield from _without_unit(page)
     for match, weigh in ration(_RANK.finditer(page.text)):
@@ -195,7 +212,7 @@ def find(page: Page) -> Iterator[Finding]:
         if not weigh or (owner and not _RULE.search(page.before(match.start(), 16))):
             yield page.finding("score", match.start(), match.end())
     yield from _in_company(page)
-    for pattern in (_RANK_OF, _FRACTION, _GPA, _GPA_FIRST, _LETTER, _LETTER_TIGHT, _FULL):
+    for pattern in (_RANK_OF, _MOVED, _FRACTION, _GPA, _GPA_FIRST, _LETTER, _LETTER_TIGHT, _FULL):
         for match, weigh in ration(pattern.finditer(page.text)):
             if not weigh or not _ruled(page, match.start(), match.end()):
                 yield page.finding("score", match.start(), match.end())
@@ -247,7 +264,7 @@ def _mere_adverb(points: str, rest: str, clause: str) -> bool:
 
 def _tie(page: Page, match: re.Match[str], lead: str, clause: str) -> int:
     """Returns how far before the mark that stands which ties it to somebody; -1 without any tie."""
-    around = lead + page.after(match.end(), 24)
+    around = lead + match[0] + page.after(match.end(), 24)
     personal = PERSON.search(around) is not None
     for pattern in (_BY_TAKING, _BY_EXAM, _BY_CHANGE, _BY_SUBJECT, _BY_LABEL, _BY_GETTING):
         tie = pattern.search(clause)
@@ -273,6 +290,8 @@ def _tie(page: Page, match: re.Match[str], lead: str, clause: str) -> int:
             return length
     ours = personal and not _PAPER.search(around) and not _GAME.search(around)
     if ours and _GRADED.search(clause):
+        return 0
+    if ours and _GRADED.search(lead) and _NAMED_ONLY.fullmatch(clause):
         return 0
     if personal and not clause.strip() and _LAST_CLAUSE.search(lead) and not _RULE.search(lead):
         return 0
@@ -302,7 +321,7 @@ def _without_unit(page: Page) -> Iterator[Finding]:
 
 def _in_company(page: Page) -> Iterator[Finding]:
     """What is a mark only beside a word of school: 成绩出来了，我得了A; 模拟考我总分580; 成绩：张华 85，李丽 92."""
-    for pattern in (_LETTER_GOT, _TOTAL, _AVERAGE, _HAN_MARK, _RETAKE, _ROSTER, _LETTERS):
+    for pattern in (_LETTER_GOT, _TOTAL, _AVERAGE, _HAN_MARK, _RETAKE, _SPOKEN, _ROSTER, _LETTERS):
         matches = list(pattern.finditer(page.text))
         for match, weigh in ration(matches):
             lead = page.before(match.start(), 40)
