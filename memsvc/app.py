@@ -20,10 +20,11 @@ from memsvc import config, metrics
 from memsvc.auth import Gate
 from memsvc.config import Settings
 from memsvc.errors import SettingWrong
-from memsvc.jobs import Job, Jobs
+from memsvc.jobs import Job, JobKind, Jobs
 from memsvc.llm import Models, ProviderConfig
 from memsvc.memory import Memory
-from memsvc.model import OpKind, RunOutcome, Scope
+from memsvc.model import RunOutcome, Scope
+from memsvc.modelwork import ModelWork
 from memsvc.rpc.core import CoreService
 from memsvc.rpc.guard import Guard
 from memsvc.rpc.memory import MemoryService
@@ -35,6 +36,7 @@ from memsvc.server import Server, Services
 from memsvc.status import Status
 from memsvc.store import Recorded, Store, open_store
 from memsvc.tokens import Tokenizer
+from memsvc.touches import Touches
 from memsvc.worker import Worker
 
 log = structlog.get_logger()
@@ -83,14 +85,22 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         stack.push_async_callback(store.close)
         models = _models(settings)
         stack.push_async_callback(models.close)
-        jobs = Jobs(store, models, settings, tokenizer, clock)
+        touches = Touches(
+            store,
+            clock,
+            lambda scope: worker.enqueue(Job(JobKind.TOUCH, scope)),
+            asyncio.get_running_loop().call_later,
+        )
+        stack.callback(touches.stop)
+        means = ModelWork(store, models, settings, tokenizer, clock)
+        jobs = Jobs(means, touches)
         worker: Worker[Job] = Worker(jobs.run, clock, settings.retry_first_ms, settings.retry_max_ms)
         stack.push_async_callback(worker.stop, settings.grace_ms)
         if settings.metrics_listen:
             stack.callback(metrics.serve(settings.metrics_listen))
             metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()))
         gate = Gate(settings.credentials)
-        services = _services(store, renderer, settings, worker, models, clock)
+        services = _services(means, renderer, worker, jobs, touches)
         server = Server(services, Guard(gate), settings.listen)
         for job in await jobs.due():
             worker.enqueue(job)
@@ -104,28 +114,25 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         yield Daemon(address, store, worker, gate)
 
 
-def _services(
-    store: Store,
-    renderer: Renderer,
-    settings: Settings,
-    worker: Worker[Job],
-    models: Models,
-    clock: Callable[[], int],
-) -> Services:
+def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: Jobs, touches: Touches) -> Services:
+    store, settings, clock = means.store, means.settings, means.now_us
+
     def changed(scope: Scope, thread_id: str) -> None:
-        worker.enqueue(Job(OpKind.FOLD, scope, thread_id))
+        worker.enqueue(Job(JobKind.FOLD, scope, thread_id))
 
     def recorded(scope: Scope, run: Recorded, outcome: RunOutcome) -> None:
         if run.fold_due:
             changed(scope, run.thread_id)
+        if outcome is RunOutcome.COMPLETED and jobs.extracts(scope):
+            worker.enqueue(Job(JobKind.EXTRACT, scope, run.thread_id))
 
-    memory = Memory(store, renderer, settings, clock, recorded)
-    status = Status(store, worker, models, settings.local_fallback, clock)
+    memory = Memory(store, renderer, settings, clock, recorded, touches.shown)
+    status = Status(store, worker, means.models, settings.local_fallback, clock)
     return Services(
         memory=MemoryService(memory),
         threads=ThreadService(store, changed),
         recall=RecallService(memory),
-        core=CoreService(),
+        core=CoreService(store, clock),
         ops=OpsService(store, settings, status),
     )
 

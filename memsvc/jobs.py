@@ -1,4 +1,4 @@
-"""What the worker runs. A job reads what is due, decides by rules, asks a model with no transaction open, writes once.
+"""What the worker runs. A job reads what is due, lets rules decide, asks a model with no transaction open, writes once.
 
 Whatever happens between reading and writing, the write holds only on the revision that was read: a deletion in the
 meantime wins, and the next attempt starts from what is left.
@@ -7,188 +7,139 @@ meantime wins, and the next attempt starts from what is left.
 from __future__ import annotations
 
 import asyncio
-import datetime
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
-from zoneinfo import ZoneInfo
+from enum import IntEnum
+from typing import NamedTuple
 
 import structlog
 
 from memsvc import metrics
-from memsvc.config import Settings
-from memsvc.llm import CallFailed, Models, Reply
-from memsvc.model import NoticeKind, OpKind, Scope, Usage
-from memsvc.rules import extractive, folding, ids, notices, prompts, redline
-from memsvc.rules.budget import SUMMARY_LIMIT, Meter
+from memsvc.extract import extract_thread
+from memsvc.llm import Models, Reply
+from memsvc.model import OpKind, Scope, Usage
+from memsvc.modelwork import Errand, ModelWork
+from memsvc.rules import extractive, folding, ids, prompts, redline
+from memsvc.rules.budget import SUMMARY_LIMIT
 from memsvc.rules.frames import frames, lay_out
-from memsvc.rules.provider import BUILTIN, Action, Choice, Work, choose
-from memsvc.store import Fold, FoldState, NewNotice, NewOp, Store
-from memsvc.worker import JobFailed
+from memsvc.rules.provider import BUILTIN, Work
+from memsvc.store import Fold, FoldState, NewOp
+from memsvc.touches import Touches
 
 log = structlog.get_logger()
 
 SUMMARY_ANSWER_TOKENS = 1_200
 """What a model may answer: twice the summary's limit, so that a talkative one ends by itself and is cut."""
-WAIT_MS = 5_000
-"""How soon work that waits for a provider is looked at again where nothing says when that will be usable."""
+
+
+class JobKind(IntEnum):
+    """What a job does. Numbers as on the wire, where one that calls no model has none."""
+
+    TOUCH = 0
+    FOLD = OpKind.FOLD
+    EXTRACT = OpKind.EXTRACT
 
 
 class Job(NamedTuple):
-    """A thread that may owe something. An id, never content."""
+    """A thread that may owe something, or a scope whose facts were shown. An id, never content."""
 
-    kind: OpKind
+    kind: JobKind
     scope: Scope
-    thread_id: str
+    thread_id: str = ""
 
 
-@dataclass(frozen=True)
 class Jobs:
-    """The jobs and what they need. `now_us` is the wall clock in microseconds."""
+    """The jobs: which there are, what is due, and how each is done."""
 
-    store: Store
-    models: Models
-    settings: Settings
-    meter: Meter
-    now_us: Callable[[], int]
+    def __init__(self, means: ModelWork, touches: Touches) -> None:
+        self._means, self._touches = means, touches
 
     async def run(self, job: Job) -> bool:
         """Does one call's worth of `job`; returns whether more is due. JobFailed where it has to wait."""
-        return await self.fold_thread(job.scope, job.thread_id)
+        match job.kind:
+            case JobKind.FOLD:
+                return await fold_thread(self._means, job.scope, job.thread_id)
+            case JobKind.EXTRACT:
+                return self.extracts(job.scope) and await extract_thread(self._means, job.scope, job.thread_id)
+            case JobKind.TOUCH:
+                await self._touches.write(job.scope)
+                return False
 
     async def due(self) -> list[Job]:
         """Returns all that the database says is due: what a restart begins with."""
-        return [Job(OpKind.FOLD, scope, thread_id) for scope, thread_id in await self.store.due_threads()]
+        folds = [Job(JobKind.FOLD, *due) for due in await self._means.store.due_threads()]
+        unread = await self._means.store.unread_threads() if self._means.settings.providers else []
+        return folds + [Job(JobKind.EXTRACT, *due) for due in unread if self.extracts(due[0])]
 
-    async def fold_thread(self, scope: Scope, thread_id: str) -> bool:
-        """Folds the next runs of a thread into its summary, by one call."""
-        state = await self.store.fold_state(scope, thread_id)
-        if state is None:
-            return False
-        choice = self._choose(state)
-        if choice.action is Action.WAIT:
-            raise JobFailed(choice.reason, self._wait_ms(state.latest_provider))
-        notice = self._notice(choice)
-        if choice.provider == BUILTIN:
-            fold, op = await asyncio.to_thread(self._fold_builtin, state)
-        else:
-            await self._check_allowance(scope)
-            fold, op = await self._fold_by_model(scope, thread_id, state, choice.provider, notice)
-        held = await self.store.commit_fold(scope, thread_id, state.revision, fold, op, notice, self.now_us())
-        metrics.memory_op(op)
-        log.info(
-            "folded",
-            thread_id=thread_id,
-            provider=op.provider,
-            runs=fold.folded_count - state.folded_count,
-            held=held,
-            duration_ms=op.duration_ms,
-        )
-        return True  # look again: there may be more, and where the revision moved there is
+    def extracts(self, scope: Scope) -> bool:
+        """Says whether facts are looked for in a scope: a provider is configured, and nobody switched it off."""
+        settings = self._means.settings
+        return bool(settings.providers) and settings.limit_of(scope.tenant_id, scope.agent_id).extraction
 
-    def _choose(self, state: FoldState) -> Choice:
-        overdue = self.now_us() - state.due_since_us >= self.settings.builtin_after_ms * 1000
-        served_by = state.summary_providers | {state.runs[0].served_by}
-        return choose(
-            Work(OpKind.FOLD, served_by, state.latest_provider),
-            self.models.facts(),
-            self.settings.local_fallback,
-            overdue,
-        )
 
-    def _wait_ms(self, provider: str) -> int:
-        known = [s.retry_in_ms for s in self.models.statuses() if s.name == provider]
-        wait_ms = known[0] if known and known[0] is not None else WAIT_MS
-        return min(wait_ms, self.settings.retry_max_ms) + 1
+async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
+    """Folds the next runs of a thread into its summary, by one call; returns whether there may be more. JobFailed."""
+    state = await means.store.fold_state(scope, thread_id)
+    if state is None:
+        return False
+    overdue = means.now_us() - state.due_since_us >= means.settings.builtin_after_ms * 1000
+    work = Work(OpKind.FOLD, state.summary_providers | {state.runs[0].served_by}, state.latest_provider)
+    choice = means.choose(work, overdue)
+    notice = means.notice(choice)
+    if choice.provider == BUILTIN:
+        fold, op = await asyncio.to_thread(_fold_builtin, means, state)
+    else:
+        await means.check_allowance(scope)
+        errand = Errand(means, OpKind.FOLD, scope, thread_id, choice.provider, work, notice, overdue)
+        fold, op = await _fold_by_model(errand, state)
+    held = await means.store.commit_fold(scope, thread_id, state.revision, fold, op, notice, means.now_us())
+    metrics.memory_op(op)
+    log.info(
+        "folded",
+        thread_id=thread_id,
+        provider=op.provider,
+        runs=fold.folded_count - state.folded_count,
+        held=held,
+        duration_ms=op.duration_ms,
+    )
+    return True  # look again: there may be more, and where the revision moved there is
 
-    def _notice(self, choice: Choice) -> NewNotice | None:
-        if choice.notice is None:
-            return None
-        text = notices.text(choice.notice, choice.from_provider, choice.to_provider, self.settings.locale)
-        return NewNotice(choice.notice, text, choice.from_provider, choice.to_provider)
 
-    def _fold_builtin(self, state: FoldState) -> tuple[Fold, NewOp]:
-        turns = _turns(state)
-        locale = folding.locale_of(turns)
-        label = frames(locale).summary_label
+def _fold_builtin(means: ModelWork, state: FoldState) -> tuple[Fold, NewOp]:
+    turns = _turns(state)
+    locale = folding.locale_of(turns)
+    label = frames(locale).summary_label
 
-        def count(text: str) -> int:
-            return self.meter.count(lay_out(label, text))
+    def count(text: str) -> int:
+        return means.meter.count(lay_out(label, text))
 
-        quoted = [folding.quotable(turn) for turn in turns]
-        summary = extractive.summarize(state.summary, quoted, count, SUMMARY_LIMIT, locale)
-        summary = folding.fit(redline.redact(summary, locale), self.meter)
-        return _fold(state, summary, len(turns)), NewOp(OpKind.FOLD, BUILTIN, "extractive", Usage(), "", 0)
+    quoted = [folding.quotable(turn) for turn in turns]
+    summary = extractive.summarize(state.summary, quoted, count, SUMMARY_LIMIT, locale)
+    summary = folding.fit(redline.redact(summary, locale), means.meter)
+    return _fold(state, summary, len(turns)), NewOp(OpKind.FOLD, BUILTIN, "extractive", Usage(), "", 0)
 
-    async def _fold_by_model(
-        self, scope: Scope, thread_id: str, state: FoldState, provider: str, notice: NewNotice | None
-    ) -> tuple[Fold, NewOp]:
-        tag = ids.tag(self.store.secret, scope)
-        turns = _turns(state)[: _same_audience(state, provider, self.models)]
-        previous = state.draft if state.draft_offset else state.summary
-        locale = folding.locale_of(turns)
-        overhead = self.meter.count("".join(_texts(prompts.fold_prompt(locale, tag, previous, ""))))
-        room = self.settings.fold_input_tokens - overhead
-        plan = await asyncio.to_thread(folding.plan, turns, state.draft_offset, room, self.meter)
-        prompt = prompts.fold_prompt(locale, tag, previous, plan.lines)
-        try:
-            reply = await self.models.call(provider, prompt.system, prompt.user, SUMMARY_ANSWER_TOKENS)
-        except CallFailed as failure:
-            op = NewOp(OpKind.FOLD, provider, failure.model, failure.usage, failure.reason, failure.duration_ms)
-            await self._failed(scope, thread_id, state, op, notice, failure.retry_after_ms)
-        summary, reason = self._judged(reply, plan, prompt)
-        op = NewOp(OpKind.FOLD, provider, reply.model, reply.usage, reason, reply.duration_ms)
-        if reason:
-            self.models.reject(provider, reason)
-            await self._failed(scope, thread_id, state, op, notice)
-        return _fold(state, summary, plan.run_count, plan.draft_offset), op
 
-    def _judged(self, reply: Reply, plan: folding.Plan, prompt: prompts.Prompt) -> tuple[str, str]:
-        summary, reason = folding.judge(reply.text, plan, prompt.system, self.meter)
-        if reason:
-            return "", reason
-        return folding.fit(redline.redact(summary, plan.locale), self.meter), ""
+async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]:
+    means, provider = errand.means, errand.provider
+    tag = ids.tag(means.store.secret, errand.scope)
+    turns = _turns(state)[: _same_audience(state, provider, means.models)]
+    previous = state.draft if state.draft_offset else state.summary
+    locale = folding.locale_of(turns)
+    overhead = means.meter.count("".join(_texts(prompts.fold_prompt(locale, tag, previous, ""))))
+    room = means.settings.fold_input_tokens - overhead
+    plan = await asyncio.to_thread(folding.plan, turns, state.draft_offset, room, means.meter)
+    prompt = prompts.fold_prompt(locale, tag, previous, plan.lines)
+    reply = await errand.ask(prompt, SUMMARY_ANSWER_TOKENS)
+    summary, reason = _judged(means, reply, plan, prompt)
+    if reason:
+        await errand.reject(reply, reason)
+    op = NewOp(OpKind.FOLD, provider, reply.model, reply.usage, "", reply.duration_ms)
+    return _fold(state, summary, plan.run_count, plan.draft_offset), op
 
-    async def _failed(
-        self,
-        scope: Scope,
-        thread_id: str,
-        state: FoldState,
-        op: NewOp,
-        notice: NewNotice | None,
-        retry_after_ms: int = 0,
-    ) -> NoReturn:
-        """Writes down a call that came to nothing, and raises JobFailed with its reason.
 
-        The failure may have been the one after which the provider is left alone; work that now goes elsewhere does
-        not wait for its turn.
-        """
-        await self.store.record_op(scope, thread_id, op, notice, self.now_us())
-        metrics.memory_op(op)
-        after = self._choose(state)
-        if after.action is Action.USE and after.provider != op.provider:
-            raise JobFailed(op.error_reason, 0)
-        raise JobFailed(op.error_reason, retry_after_ms or None)
-
-    async def _check_allowance(self, scope: Scope) -> None:
-        """Raises JobFailed until the next day where the tokens of this one are spent."""
-        limit = self.settings.limit_of(scope.tenant_id, scope.agent_id)
-        if limit.daily_tokens is None:
-            return
-        now = datetime.datetime.fromtimestamp(self.now_us() / 1e6, ZoneInfo(self.settings.time_zone))
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        spent = sum(
-            tokens
-            for tenant_id, agent_id, tokens in await self.store.day_tokens(int(midnight.timestamp() * 1e6))
-            if self.settings.limit_of(tenant_id, agent_id) is limit
-        )
-        if spent < limit.daily_tokens:
-            return
-        text = notices.text(NoticeKind.ALLOWANCE_SPENT, "", "", self.settings.locale)
-        notice = NewNotice(NoticeKind.ALLOWANCE_SPENT, text, occasion=midnight.date().isoformat())
-        await self.store.raise_notice(scope, notice, self.now_us())
-        tomorrow = (midnight + datetime.timedelta(days=1)).timestamp()
-        raise JobFailed("ALLOWANCE_SPENT", int((tomorrow - now.timestamp()) * 1000) + 1)
+def _judged(means: ModelWork, reply: Reply, plan: folding.Plan, prompt: prompts.Prompt) -> tuple[str, str]:
+    summary, reason = folding.judge(reply.text, plan, prompt.system, means.meter)
+    if reason:
+        return "", reason
+    return folding.fit(redline.redact(summary, plan.locale), means.meter), ""
 
 
 def _turns(state: FoldState) -> list[folding.Turn]:

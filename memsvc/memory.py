@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -63,30 +63,37 @@ class SearchHit:
 
 @dataclass(frozen=True)
 class Memory:
-    """The use cases. `recorded` is told of every new run, and whether its thread owes folding."""
+    """The use cases. `recorded` is told of every new run, `shown` of the facts that stood in a block."""
 
     store: Store
     renderer: Renderer
     settings: Settings
     now_us: Callable[[], int]
     recorded: Callable[[Scope, Recorded, RunOutcome], None]
+    shown: Callable[[Scope, Sequence[str]], None]
 
     async def get_context(self, scope: Scope, query: ContextQuery) -> Context:
         """Returns what the agent should remember for this input. Writes nothing. ThreadNotInScope, Deleted."""
         top_k = query.recall_top_k or DEFAULT_RECALL_TOP_K
-        read = await self.store.read_context(scope, query.ref, Question(query_terms(query.input), top_k))
+        terms = query_terms(query.input)
+        read = await self.store.read_context(scope, query.ref, Question(terms, top_k))
         ask = Ask(
             locale=query.locale or read.locale or self._script(query.input),
             tag=ids.tag(self.store.secret, scope),
             token_limit=max(0, (query.token_budget or DEFAULT_BUDGET) - query.reserved_tokens),
             knowledge=query.knowledge,
             recall_top_k=top_k,
+            terms=terms,
             time_zone=ZoneInfo(query.time_zone or self.settings.time_zone),
         )
         if len(query.knowledge) > INLINE_CHARACTERS:
             block = await asyncio.to_thread(render, read.memory, ask, self.renderer.meter)
         else:
             block = render(read.memory, ask, self.renderer.meter)
+        if not query.preview and (
+            fact_ids := [s.fact_id for part in block.sections for s in part.sources if s.fact_id]
+        ):
+            self.shown(scope, fact_ids)
         return Context(read.thread_id or self._mint(scope), read.thread_new, block)
 
     async def search(self, scope: Scope, query: str, top_k: int, min_score: float) -> list[SearchHit]:

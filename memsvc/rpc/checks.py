@@ -19,6 +19,7 @@ MAX_INPUT_BYTES = 256 << 10
 MAX_TEXT_BYTES = 1 << 20
 MAX_NAME_CHARACTERS = 128
 MAX_TITLE_CHARACTERS = 200
+MAX_ACTOR_CHARACTERS = 64
 MAX_LABELS = 16
 MAX_LABEL_CHARACTERS = 64
 MAX_TALLY = 10**12
@@ -169,6 +170,14 @@ def title(value: str) -> str:
     if not 1 <= len(line) <= MAX_TITLE_CHARACTERS:
         raise InvalidField("title", f"must be 1 to {MAX_TITLE_CHARACTERS} characters")
     return line
+
+
+def actor(value: str) -> str:
+    """Returns the name of the person behind a credential, on one line; empty where none is given."""
+    name = short("actor", value.strip(), MAX_ACTOR_CHARACTERS)
+    if name and not name.isprintable():
+        raise InvalidField("actor", "must be a name on one line")
+    return name
 
 
 def _outcome(value: int) -> RunOutcome:

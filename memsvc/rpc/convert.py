@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.memory import Context
-from memsvc.model import MemoryOp, Notice, Run, Scope, Thread, Usage
+from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, Usage
 from memsvc.rules.context import Section
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
@@ -73,6 +73,32 @@ def context(value: Context) -> svc.GetContextResponse:
         sections=[_section(s) for s in block.sections],
         token_count=block.token_count,
         token_limit=block.token_limit,
+    )
+
+
+def fact(of: Scope, value: Fact) -> pb.Fact:
+    """Returns a fact of a scope."""
+    return pb.Fact(
+        fact_id=value.fact_id,
+        scope=scope(of),
+        text=value.text,
+        source_run_ids=value.source_run_ids,
+        confirmed_by=value.confirmed_by,
+        create_time=timestamp(value.created_us),
+        last_used_time=timestamp(value.last_used_us),
+    )
+
+
+def candidate(of: Scope, value: Candidate) -> pb.Candidate:
+    """Returns a candidate of a scope."""
+    return pb.Candidate(
+        candidate_id=value.candidate_id,
+        scope=scope(of),
+        text=value.text,
+        confidence=value.confidence,
+        source_run_ids=value.source_run_ids,
+        supersedes_fact_id=value.supersedes_fact_id,
+        create_time=timestamp(value.created_us),
     )
 
 

@@ -9,11 +9,13 @@ counts add up and no text is counted twice.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from memsvc.model import RECENT_RUNS, Fact, RunOutcome, SectionKind
+from memsvc.rules import facts
 from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import (
     CORE_LIMIT,
@@ -36,6 +38,7 @@ from memsvc.rules.shown import (
     fit_run,
     recount,
 )
+from memsvc.rules.terms import QueryTerm
 
 LEAST_EXTRA = 48
 """Tokens below which a run that waits to be folded is not squeezed in: its ends would say nothing."""
@@ -66,26 +69,29 @@ class Memory:
 
     `runs` are those of the thread that the summary does not cover or that are among its last K, newest first; there
     may be more than are listed: `waiting_count` is the number of all of them. `facts` stand oldest confirmation
-    first; `fact_order` lists their indices, those to keep first when not all fit. `hits` are best first.
+    first, `hits` best first.
     """
 
     summary: str = ""
     runs: Sequence[PastRun] = ()
     waiting_count: int = 0
     facts: Sequence[Fact] = ()
-    fact_order: Sequence[int] = ()
     hits: Sequence[Hit] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one call wants: the frames' language and tag, the tokens to share, and what the caller adds."""
+    """What one call wants: the frames' language and tag, the tokens to share, and what the caller adds.
+
+    `terms` are those of the input: where not all facts fit, they say which ones bear on it.
+    """
 
     locale: str
     tag: str
     token_limit: int
     knowledge: str = ""
     recall_top_k: int = 3
+    terms: Sequence[QueryTerm] = ()
     time_zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
 
 
@@ -194,23 +200,30 @@ def _render(memory: Memory, ask: Ask, limit: int, meter: Meter) -> Block:
 
 
 def _core(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -> Section | None:
-    """Whole facts only. Chosen in `fact_order`, shown oldest confirmation first."""
+    """Whole facts only, oldest confirmation first; where not all fit, those that bear on the input are chosen first."""
     if not memory.facts:
         return None
     page = _Page(SectionKind.CORE, min(CORE_LIMIT, left), ask, meter)
-    chosen: dict[int, tuple[str, int]] = {}
-    room = page.room
-    for i in memory.fact_order:
-        line = lay_out("- ", sanitize(memory.facts[i].text))
-        tokens = meter.count(line)
-        if tokens <= room:
-            chosen[i] = line, tokens
-            room -= tokens
+    lines = [_fact_line(fact.text) for fact in memory.facts]
+    costs = [meter.count(line) for line in lines]
+    chosen: Collection[int] = range(len(lines))
+    if sum(costs) > page.room:
+        chosen, room = set(), page.room
+        for i in facts.order(memory.facts, ask.terms):
+            if costs[i] <= room:
+                chosen.add(i)
+                room -= costs[i]
     for i in sorted(chosen):
-        page.add(*chosen[i])
+        page.add(lines[i], costs[i])
         page.sources.append(Source(fact_id=memory.facts[i].fact_id))
-    page.omitted = len(memory.facts) - len(chosen)
+    page.omitted = len(lines) - len(chosen)
     return page.done()
+
+
+@lru_cache(maxsize=4_096)
+def _fact_line(text: str) -> str:
+    """Returns a fact as it is shown; remembered, since the same few stand in every block of their scope."""
+    return lay_out("- ", sanitize(text))
 
 
 def _thread(memory: Memory, ask: Ask, left: int, meter: Meter, shown: set[int]) -> Section | None:

@@ -10,7 +10,7 @@ from memsvc.model import RECENT_RUNS, RunOutcome, Scope, ThreadState
 from memsvc.rules.context import Hit, Memory, PastRun
 from memsvc.rules.shown import Renderer
 from memsvc.store import ContextRead, PreparedRun, Question, Recorded, ThreadRef
-from memsvc.store.sqlite import recall
+from memsvc.store.sqlite import core, recall
 from memsvc.store.sqlite.scopes import Found, buried, ensure_scope, find_scope, find_thread
 
 MAX_WAITING = 160
@@ -56,7 +56,8 @@ def read_context(
         )
         runs = [_past_run(row, renderer) for row in rows]
     hits = _hits(db, scope_no, question, renderer, runs)
-    memory = Memory(summary=summary, runs=runs, waiting_count=waiting, hits=hits)
+    facts = core.facts_of(db, scope_no)
+    memory = Memory(summary=summary, runs=runs, waiting_count=waiting, facts=facts, hits=hits)
     return ContextRead(found.thread_id, not runs and not summary, locale, memory)
 
 

@@ -99,3 +99,11 @@ def _find_keyed(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: i
             return find_thread(db, secret, scope, scope_no, ThreadRef(thread_id))
         except Deleted:
             generation += 1
+
+
+def lift(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> None:
+    """Takes a tombstone away: a person brought the thing back."""
+    db.execute(
+        "DELETE FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?",
+        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
+    )

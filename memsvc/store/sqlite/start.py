@@ -97,6 +97,29 @@ def connect(path: str, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
+def open_beside(path: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Opens a database to read it, beside a daemon that may be at work on it; every error is a StartError.
+
+    A daemon keeps the index of its log for as long as it runs; without one nobody does, and the file is opened as it
+    is, so that reading it leaves no file behind.
+    """
+    with _refusals(path):
+        if _is_absent(path):
+            raise DatabaseUnwritable(path, "there is no such database")
+        at_work = os.path.exists(f"{path}-shm")
+        connection = (
+            connect(path, read_only=True)
+            if at_work
+            else sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True, isolation_level=None)
+        )
+        try:
+            migrate.check(connection, path, migrations)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
 def _uri(path: str, options: str) -> str:
     return f"file:{quote(os.fsencode(path))}?{options}"
 

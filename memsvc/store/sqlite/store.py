@@ -9,14 +9,20 @@ import asyncio
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from memsvc.model import MemoryOp, Notice, Run, Scope, Thread, ThreadState
+from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import (
     ContextRead,
+    ExtractState,
+    FactChange,
     Fold,
     FoldState,
     Found,
+    Imported,
+    ImportedFact,
+    NewCandidate,
+    NewFact,
     NewNotice,
     NewOp,
     Page,
@@ -26,7 +32,7 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import folding, ops, runs, threads
+from memsvc.store.sqlite import core, extraction, folding, ops, runs, threads
 from memsvc.store.sqlite.db import Database
 
 ERASE_ATTEMPTS = 50
@@ -153,6 +159,79 @@ class SqliteStore:
     async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
         """See Store."""
         await self._write(ops.raise_notice, scope, notice, now_us)
+
+    # -- core
+
+    async def list_facts(self, scope: Scope) -> list[Fact]:
+        """See Store."""
+        return await self._read(core.list_facts, scope)
+
+    async def create_fact(self, scope: Scope, new: NewFact, now_us: int) -> FactChange:
+        """See Store."""
+        return await self._write(core.create_fact, self.secret, scope, new, now_us)
+
+    async def update_fact(self, scope: Scope, fact_id: str, text: str, by: str, now_us: int) -> Fact:
+        """See Store."""
+        return await self._write(core.update_fact, self.secret, scope, fact_id, text, by, now_us)
+
+    async def delete_fact(self, scope: Scope, fact_id: str, by: str, now_us: int) -> None:
+        """See Store."""
+        await self._write(core.delete_fact, self.secret, scope, fact_id, by, now_us)
+
+    async def list_candidates(self, scope: Scope, page: Page) -> tuple[list[Candidate], int]:
+        """See Store."""
+        return await self._read(core.list_candidates, scope, page)
+
+    async def confirm_candidate(self, scope: Scope, candidate_id: str, new: NewFact, now_us: int) -> FactChange:
+        """See Store."""
+        return await self._write(core.confirm_candidate, self.secret, scope, candidate_id, new, now_us)
+
+    async def reject_candidate(self, scope: Scope, candidate_id: str, by: str, now_us: int) -> None:
+        """See Store."""
+        await self._write(core.reject_candidate, self.secret, scope, candidate_id, by, now_us)
+
+    async def touch_facts(self, scope: Scope, fact_ids: Sequence[str], now_us: int) -> None:
+        """See Store."""
+        await self._write(core.touch_facts, scope, fact_ids, now_us)
+
+    async def unread_threads(self) -> list[tuple[Scope, str]]:
+        """See Store."""
+        return await self._read(extraction.unread_threads)
+
+    async def extract_state(self, scope: Scope, thread_id: str) -> ExtractState | None:
+        """See Store."""
+        return await self._read(extraction.extract_state, scope, thread_id)
+
+    async def commit_extraction(
+        self,
+        scope: Scope,
+        thread_id: str,
+        state: ExtractState,
+        upto: int,
+        candidates: Sequence[NewCandidate],
+        op: NewOp | None,
+        notice: NewNotice | None,
+        now_us: int,
+    ) -> bool:
+        """See Store."""
+        return await self._write(
+            extraction.commit_extraction, self.secret, scope, thread_id, state, upto, candidates, op, notice, now_us
+        )
+
+    async def import_core(
+        self,
+        scope: Scope,
+        facts: Sequence[ImportedFact],
+        candidates: Sequence[ImportedFact],
+        by: str,
+        now_us: int,
+    ) -> Imported:
+        """See Store."""
+        return await self._write(extraction.import_core, self.secret, scope, facts, candidates, by, now_us)
+
+    async def fact_origins(self, scope: Scope) -> dict[str, frozenset[str]]:
+        """See Store."""
+        return await self._read(extraction.fact_origins, scope)
 
     # -- operations
 

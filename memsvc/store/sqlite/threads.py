@@ -12,7 +12,7 @@ from memsvc.model import RECENT_RUNS, Run, RunOutcome, Scope, Thread, ThreadStat
 from memsvc.rules.shown import TITLE_WINDOW, title
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import Found, Page
-from memsvc.store.sqlite import recall
+from memsvc.store.sqlite import core, recall
 from memsvc.store.sqlite.scopes import bury, find_recorded, find_scope
 
 _THREAD = """
@@ -144,6 +144,7 @@ def delete_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, thread_id
     (key,) = db.execute("SELECT thread_key FROM threads WHERE thread_no = ?", (thread_no,)).fetchone()
     if key:
         bury(db, secret, scope, scope_no, "key", key)
+    core.drop_sources(db, "thread_no = ?", thread_no)
     recall.unindex_thread(db, scope_no, thread_no)
     _keep_usage(db, "thread_no = ?", thread_no)
     db.execute("UPDATE memory_ops SET thread_no = NULL WHERE thread_no = ?", (thread_no,))
@@ -164,6 +165,7 @@ def delete_run(db: sqlite3.Connection, secret: bytes, scope: Scope, run_id: str)
         raise RunNotFound
     scope_no, thread_no, sequence, thread_id = row
     bury(db, secret, scope, scope_no, "run", run_id)
+    core.drop_sources(db, "sequence = ?", sequence)
     recall.unindex_run(db, scope_no, sequence)
     _keep_usage(db, "sequence = ?", sequence)
     db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
