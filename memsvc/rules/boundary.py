@@ -26,8 +26,9 @@ _UNUSUAL = re.compile(
 )
 # Characters that spell ASCII unseen. Flags of regions are their one use: a black flag, letters, the closing tag.
 _TAGS = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)|[\U000e0000-\U000e007f]+")
-# An excuse rests on what stands beside a match, so one pass may lay bare what another has to disarm.
-_PASSES = 4
+# An excuse may rest on what stands beside a match and is disarmed itself. Two passes hear excuses; if the second still
+# found something, none are heard any more, so that nobody can make a chain of them.
+_EXCUSED_PASSES, _PASSES = 2, 6
 
 
 class _Rough(dict[int, str]):
@@ -56,16 +57,16 @@ def sanitize(text: str) -> str:
 
     Text without any is returned as it is. Linear in the length; sanitizing the result changes nothing more.
     """
-    for _ in range(_PASSES):
-        changed = _disarm(text)
+    for number in range(_PASSES):
+        changed = _disarm(text, excused=number < _EXCUSED_PASSES)
         if changed == text:
             break
         text = changed
     return text
 
 
-def _disarm(text: str) -> str:
-    """Returns `text` after one pass over all rules."""
+def _disarm(text: str, excused: bool) -> str:
+    """Returns `text` after one pass over all rules, excuses heard or not."""
     unusual = _UNUSUAL.search(text)
     if unusual and _TAGS.search(text):
         text = _TAGS.sub(lambda found: found[1] or "", text)
@@ -81,9 +82,9 @@ def _disarm(text: str) -> str:
     edits: dict[int, str] = {}
     for rule in RULES:
         for found in rule.pattern.finditer(plain):
-            if rule.caps and not shown[slice(*found.span(rule.caps))].isupper():
+            if rule.caps and _quiet(shown[slice(*found.span(rule.caps))]):
                 continue
-            if not (rule.excuse and EXCUSES[rule.excuse](shown, found)):
+            if not (excused and rule.excuse and EXCUSES[rule.excuse](shown, found)):
                 _mark(rule, found, plain, edits)
     pieces, done = [], 0
     for at, part in sorted((origin[at - 1], part) for at, part in edits.items()):
@@ -91,6 +92,11 @@ def _disarm(text: str) -> str:
             pieces += [text[done:at], _INSTEAD[part](text[at])]
             done = at + 1
     return "".join([*pieces, text[done:]]) if edits else text
+
+
+def _quiet(word: str) -> bool:
+    """Whether a word is written as prose and headings write it: in lower case, or with a capital at its start."""
+    return word[1:].islower()
 
 
 def _mark(rule: Rule, found: re.Match[str], plain: str, edits: dict[int, str]) -> None:

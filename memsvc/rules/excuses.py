@@ -23,6 +23,7 @@ _AFTER_INDEX = re.compile(r"\s?(?:=|\.\w|\[|\(|[);])", re.A)
 _LINK_TARGET = re.compile(r"\((?:#|/|\.|https?:|[\w-]+\.(?:md|html)\b)", re.A)
 _LINE_END = re.compile(rf"[^\S{BREAKS}]*(?:[{BREAKS}]|$)")
 _SETTING = re.compile(rf"[{BREAKS}\s]{{0,8}}[;#]?\s?[\w.-]{{1,60}}\s{{0,8}}=", re.A)
+_BEFORE_LIST = re.compile(r"(?:[(=,+]|\breturn)\s?$")
 _AFTER_GENERIC = re.compile(r"\s?(?:[(),;:&?*{=]|\w{1,40}\s?[=;,(){])", re.A)
 _ELEMENT = re.compile(r"\s{0,40}<(?!/?(?:system|user|assistant|human|bot))|[^\s<>]{1,40}</", re.A | re.I)
 _GLUED = re.compile(r"[@/.\w-]|[:：]\S", re.A)
@@ -32,7 +33,8 @@ _VALUE = re.compile(
     rf"[^\S{BREAKS}]*(?:[{BREAKS}]|$)",
     re.A,
 )
-_GROUP = re.compile(rf":[\w./-]{{1,60}}(?:[{BREAKS}]|$)", re.A)
+_JSON_VALUE = re.compile(r"\s{0,4}(?:[\"'\[{]|-?\d|[\w.()]{1,40}\s?[,})])", re.A)
+_GROUP = re.compile(rf":[\w./:*!-]{{1,60}}\s?[{{,]?(?:[{BREAKS}]|$)", re.A)
 _ENTRY = re.compile(r"\s{0,40}[\"']?([^\W\d][\w.-]{0,40})[\"']?\s{0,4}[:：=](?!//)")
 _ROLE = re.compile(r"(?:system|user|assistant|human|ai|bot|developer|instruction|系统|用户|助手|人类)", re.I)
 
@@ -43,16 +45,17 @@ def _code(shown: str, found: re.Match[str]) -> bool:
     if _in_string(shown, at):
         return True
     before, closed = shown[at - 1], _CLOSED.match(shown, at + 1)
+    glued = before.isascii() and (before.isalnum() or before in "_])")
     if closed is None:
         return False
     after = closed.end()
     if shown[at] == "[":
         if _LINK_TARGET.match(shown, after):
             return True
-        if before.isascii() and (before.isalnum() or before in "_])") and _AFTER_INDEX.match(shown, after):
+        if glued and (_AFTER_INDEX.match(shown, after) or shown.startswith("override]", at + 1)):
             return True
         return _starts_line(shown, at, "[#!") and _ends_line(shown, after, at)
-    return before.isascii() and (before.isalnum() or before == "_") and bool(_AFTER_GENERIC.match(shown, after))
+    return glued and bool(_AFTER_GENERIC.match(shown, after))
 
 
 def _in_string(shown: str, at: int) -> bool:
@@ -83,9 +86,12 @@ def _ends_line(shown: str, after: int, at: int) -> bool:
 
 
 def _generic(shown: str, found: re.Match[str]) -> bool:
-    """A type's parameter, `List<S>`."""
+    """A type's parameter (`List<S>`), or a list that holds a variable (`return [inst]`)."""
     at = found.start("open")
-    return shown[at + 1].isupper() and shown[at - 1].isascii() and shown[at - 1].isalnum()
+    if shown[at] == "<":
+        return shown[at + 1].isupper() and shown[at - 1].isascii() and shown[at - 1].isalnum()
+    listed = shown.startswith("inst]", at + 1) and _BEFORE_LIST.search(shown[max(0, at - 8) : at])
+    return bool(listed and _AFTER_STRING.match(shown, found.end("close")))
 
 
 def _record(shown: str, found: re.Match[str]) -> bool:
@@ -99,28 +105,35 @@ def _record(shown: str, found: re.Match[str]) -> bool:
 
 
 def _entry(shown: str, found: re.Match[str]) -> bool:
-    """An item of a list, a key of JSON, one entry among others of a mapping (`host: a`, `user: b`), `user:group`."""
+    """An item of a list, a key of JSON, a name in its space (`<sys:x>`), `user:group`, a setting among others."""
     lead, colon = found["lead"], found.start("colon")
-    if _BULLET.search(lead):
-        return True
-    if lead and lead[-1] in "\"'" and shown[colon - 1] == lead[-1]:
+    quoted = lead.endswith(('"', "'")) and shown[colon - 1] == lead[-1]
+    spaced = lead.endswith("<") and shown[colon + 1 : colon + 2].isalnum()
+    if _BULLET.search(lead) or spaced or (quoted and _JSON_VALUE.match(shown, colon + 1)):
         return True
     who = shown[found.start("who") : found.end("who")]
-    if not who.islower() and who.isascii():
-        return False
-    if who == "user" and not lead and _GROUP.match(shown, colon):
+    if who in ("user", "sys") and _GROUP.match(shown, colon):
         return True
-    return not lead.strip() and bool(_VALUE.match(shown, colon + 1)) and _among_entries(shown, found)
+    account = who.lower() == "user"
+    if lead.strip() or not (who.islower() or account or not who.isascii()):
+        return False
+    if _VALUE.match(shown, colon + 1):
+        return _among_entries(shown, found)
+    return account and bool(_LINE_END.match(shown, colon + 1)) and _among_entries(shown, found, above=False)
 
 
-def _among_entries(shown: str, found: re.Match[str]) -> bool:
-    """Whether a neighbouring line is an entry as well, and none is a role's."""
+def _among_entries(shown: str, found: re.Match[str], above: bool = True) -> bool:
+    """Whether the line below, or that above as well, is an entry, and none is a role's."""
     start, end = found.start(), found.end()
-    before = shown.rfind("\n", max(0, start - _REACH), start) + 1 if start else 0
+    before = shown.rfind("\n", max(0, start - _REACH), start) + 1 if start and above else 0
     after = shown.find("\n", end, end + _REACH) + 1
-    lines = [at for at in (before, after) if at]
-    entries = [entry for at in lines if (entry := _ENTRY.match(shown, at))]
-    return bool(entries) and not any(_ROLE.match(entry[1]) for entry in entries)
+    among = False
+    for at in (after, before):
+        entry = _ENTRY.match(shown, at) if at else None
+        if entry and _ROLE.match(entry[1]):
+            return False
+        among = among or entry is not None
+    return among
 
 
 EXCUSES: dict[str, Excuse] = {"code": _code, "generic": _generic, "record": _record, "entry": _entry}

@@ -9,6 +9,7 @@ Repetitions are bounded or possessive, and every pattern starts with one charact
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -35,9 +36,10 @@ _LETTER_FORMS = {
 _BETWEEN = r"[\s_.·•*~|/\\-]{0,3}"
 _BLANK = rf"[^\S{BREAKS}]"
 _LINE = rf"[{BREAKS}]"
-_LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+•\\/{{(（「“—–-])*+"
-_LABEL_LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+•\\/{{(（「“—–\[【〔〖〚<〈-])*+"
-_DECOR = r"[\s/#*_=~'\"]{0,6}"
+_SYMBOLS = "\u2000-\u2027\u202a-\u2bff\U0001f000-\U0001faff"
+_LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+\\/{{(（「^@$&·{_SYMBOLS}-])*+"
+_LABEL_LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+\\/{{(（「^@$&·{_SYMBOLS}\[【〔〖〚<〈-])*+"
+_DECOR = rf"[\s/#*_=~^@$&+·{_SYMBOLS}-]{{0,6}}"
 _END = r"(?![a-z0-9])"
 
 
@@ -53,8 +55,13 @@ def _pieces(word: str) -> list[str]:
     letters = [c for c in word if c not in " _"]
     if len(letters) < 4 and word.isascii():
         return [re.escape(c) for c in word]
-    forms = [_LETTER_FORMS.get(c, re.escape(c)) for c in letters]
+    forms = [_form(c) for c in letters]
     return [forms[0], *(_BETWEEN + form for form in forms[1:])]
+
+
+def _form(letter: str) -> str:
+    folded = unicodedata.normalize("NFKC", letter)
+    return f"[{letter}{folded}]" if folded != letter else _LETTER_FORMS.get(letter, re.escape(letter))
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -81,7 +88,8 @@ def _tree(node: dict[str, Any]) -> str:
 AUTHORITY = (
     "system|sys|assistant|developer|administrator|admin|important|instruction|instructions|override|"
     "user input|user message|user query|user prompt|user request|user instruction|untrusted|untrusted input|"
-    "untrusted content|untrusted data|untrusted text"
+    "untrusted content|untrusted data|untrusted text|end of prompt|end prompt|end of input|end of context|"
+    "end of document|end of conversation|end of history"
 ).split("|")
 AUTHORITY_NOUNS = (
     "message|messages|msg|prompt|prompts|instruction|instructions|note|notice|override|update|command|commands|"
@@ -137,8 +145,8 @@ MARK_ROLES = "用户|助手|系统|user|assistant|system|human".split("|")
 class Rule(NamedTuple):
     """A kind of forgery: the pattern, and the groups in it that lose their force.
 
-    `caps` is the group that must stand in capitals, `excuse` names what makes a match ordinary, and `unclosed` says
-    that the closing bracket is still to be looked for.
+    `caps` is the group that must hold capitals behind its first letter, `excuse` names what makes a match ordinary,
+    and `unclosed` says that the closing bracket is still to be looked for.
     """
 
     kind: str
@@ -212,6 +220,7 @@ RULES: tuple[Rule, ...] = (
         "token",
         rf"(?P<open>[{_SQ}])(?=\s{{0,2}}/?\s{{0,2}}(?:{any_of(SQUARE_TOKENS)}|unused_token_\d{{1,4}})"
         rf"\s{{0,2}}(?P<close>[{_SC}]))",
+        excuse="generic",
     ),
     _rule(
         "token",
@@ -237,13 +246,13 @@ RULES: tuple[Rule, ...] = (
     _rule("bracket", rf"(?P<open>\[)(?={_DECOR}{spread('重要')}(?:{any_of(AUTHORITY_NOUNS_ZH)}){{0,3}}{_STOP})"),
     _rule(
         "tag",
-        rf"(?P<open>[{_AO}])(?=\s{{0,3}}/?\s{{0,3}}(?!developer|admin)(?:{_WHO}{_WHO_TAIL}|{_WHO_ZH})"
+        rf"(?P<open>[{_AO}])(?=\s{{0,3}}/?\s{{0,3}}(?!(?:developer|admin)\s?[/>〉])(?:{_WHO}{_WHO_TAIL}|{_WHO_ZH})"
         rf"\s{{0,3}}/?\s?[{_AC}])",
         excuse="code",
     ),
     _rule(
         "tag",
-        rf"(?P<open>[{_AO}])(?=/?(?!developer|admin)(?:{_WHO}{_WHO_TAIL}|{_WHO_ZH})[\s:：=]{_TEXT_TO_CLOSE})",
+        rf"(?P<open>[{_AO}])(?=/?(?!(?:developer|admin)\s?[/>〉])(?:{_WHO}{_WHO_TAIL}|{_WHO_ZH})(?:[\s：=]|:(?!\w{{1,40}}\s?/?>)){_TEXT_TO_CLOSE})",
         excuse="code",
     ),
     # Turns that a line claims.
@@ -254,8 +263,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("turn", rf"{_LINE}(?P<lead>{_LABEL_LEAD})(?P<who>{_LABEL_WHO}){_LABEL_END}", excuse="entry"),
     _rule("turn", rf"#(?<!##)#++{_BLANK}{{0,3}}(?:{_LABEL_WHO}|{any_of(HEADED_ROLES)}){_LABEL_END}"),
-    _rule("turn", rf"(?P<word>instructions?){_LABEL_END}", caps="word"),
-    _rule("turn", rf"(?P<word>assistant){_LABEL_END}", caps="word"),
+    _rule("turn", rf"(?P<word>i(?<![a-z0-9_]i)nstructions?){_LABEL_END}", caps="word"),
+    _rule("turn", rf"(?P<word>a(?<![a-z0-9_]a)ssistant){_LABEL_END}", caps="word"),
     _rule(
         "banner",
         rf"{_LINE}(?:{_BLANK}|>)*+(?P<open>[#=*~_+<>-]{{3,40}}+){_BLANK}{{0,3}}"
@@ -275,7 +284,7 @@ _OPENED = [
 _CLAIMED = SPEAKERS + ROLES + ROLES_ZH + SPEAKERS_ZH
 _GATE = re.compile(
     rf"[{_SQ}{_AO}«《(（{{#{BREAKS}](?:"
-    rf"(?<=[{_SQ}{_AO}«《{{])(?:[\s/#*_=~'\"|]{{0,8}}{any_of(_OPENED)}|\|[^\s|<>]{{1,48}}\|)"
+    rf"(?<=[{_SQ}{_AO}«《{{])(?:[\s/#*_=~|^@$&+·{_SYMBOLS}-]{{0,8}}{any_of(_OPENED)}|\|[^\s|<>]{{1,48}}\|)"
     rf"|(?<=[{_AO}])\s{{0,2}}/?\s{{0,2}}[a-z]{{1,3}}\s{{0,2}}/?\s?[{_AC}]"
     rf"|(?<=[(（])\s{{0,3}}{any_of(_LABELS)}"
     rf"|(?<=[{BREAKS}]){_LABEL_LEAD}{any_of(_CLAIMED)}[^{BREAKS}:：]{{0,120}}[:：]"
