@@ -36,14 +36,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BATCH_UNITS = 64
-"""Most units that share one commit. Measured: the gain is spent at about 32."""
+"""Most units that share one commit. Measured with 256 callers on a busy disk: 200 writes a second alone, 3,700 by 32,
+5,000 by 64, 6,000 by 128, where a lost batch would be rerun for long."""
 
 BATCH_MS = 25
 """A batch takes no further unit after this long, so that the first does not wait for a long row of heavy ones."""
 
 WAITING_UNITS = 2048
-"""Most reads, and most writes, that wait. Beyond it RateLimited: a longer queue would only hold texts and outlive the
-callers' deadlines. Full, it is worked off in well under a second."""
+"""Most units that wait for one connection. Beyond it RateLimited: a longer queue would only hold texts and outlive the
+callers' deadlines. Full, it is worked off in 0.1 s on a quiet disk (20,000 writes a second) and in 0.5 s on a busy one."""
 
 RETRY_AFTER_MS = 250
 
