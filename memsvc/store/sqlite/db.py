@@ -44,7 +44,7 @@ BATCH_MS = 25
 
 WAITING_UNITS = 2048
 """Most units that wait for one connection. Beyond it RateLimited: a longer queue would only hold texts and outlive the
-callers' deadlines. Full, it is worked off in 0.1 s on a quiet disk (20,000 writes a second) and in 0.5 s on a busy one."""
+callers' deadlines. Full, it is worked off in 0.1 s on a quiet disk (20,000 writes a second), in 0.5 s on a busy one."""
 
 RETRY_AFTER_MS = 250
 
