@@ -13,10 +13,13 @@ EPILOG = """\
 A first conversation, with nothing configured:
 
   memsvc serve &
-  buf curl --schema proto --protocol grpc --http2-prior-knowledge -d '{
+  buf curl --protocol grpc --http2-prior-knowledge -d '{
     "scope": {"tenant_id": "school-7", "agent_id": "exam"}, "thread_key": "monday",
     "input": "出一份数据结构试卷", "output": "好的。", "outcome": "RUN_OUTCOME_COMPLETED"
   }' http://127.0.0.1:50051/memsvc.v1.MemoryService/RecordRun
+  buf curl --protocol grpc --http2-prior-knowledge -d '{
+    "scope": {"tenant_id": "school-7", "agent_id": "exam"}, "thread_key": "monday", "input": "简答题换两道"
+  }' http://127.0.0.1:50051/memsvc.v1.MemoryService/GetContext
 
 Settings are environment variables (`memsvc serve --help` lists them all) and memsvc.toml for the rest.
 """
@@ -62,6 +65,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     health.add_argument("--timeout", type=float, default=3.0, metavar="SECONDS", help="default: 3")
     health.set_defaults(command=_healthcheck)
+    token = commands.add_parser("token", help="make a credential", description="Makes credentials for callers.")
+    create = token.add_subparsers(metavar="COMMAND", required=True).add_parser(
+        "create",
+        help="print a new token and the entry of memsvc.toml that knows it",
+        description="Prints a new token, and below it the entry of memsvc.toml that knows it by its hash. The token is "
+        "shown this once and kept nowhere. Touches no file; the daemon reads its credentials anew at SIGHUP.",
+    )
+    create.add_argument(
+        "--role",
+        choices=("runner", "reviewer", "admin"),
+        default="runner",
+        help="runner: what an agent calls; reviewer: besides, facts, deletion and costs; admin: all (default: runner)",
+    )
+    create.set_defaults(command=_token_create)
     return parser
 
 
@@ -102,6 +119,16 @@ def _healthcheck(options: argparse.Namespace) -> int:
     name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
     print(name)
     return 0 if name == "SERVING" else 1
+
+
+def _token_create(options: argparse.Namespace) -> int:
+    from memsvc.auth import make_token  # noqa: PLC0415
+
+    token, token_hash = make_token()
+    print(f"{token}\n")
+    print(f'[[credentials]]\nname = "{options.role}"\nrole = "{options.role}"')
+    print(f'tenants = ["*"]  # or those it may speak for\ntoken_hash = "{token_hash}"')
+    return 0
 
 
 def _settings_help() -> str:
