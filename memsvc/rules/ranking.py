@@ -13,19 +13,21 @@ from memsvc.rules.terms import Kind, QueryTerm
 
 THRESHOLD = 0.2
 """A run that scores above it bears on the query; measured in docs/recall.md."""
-NEIGHBOUR_SHARE = 0.4
-"""What a term found in the turn before or after counts, against one found in the run itself."""
+
+_NEIGHBOUR_SHARE = 0.5  # what a term in the turn before or after counts at the most, against one in the run itself
+_SHORT_TURN = 40  # distinct terms; a turn that says more leans less on its neighbours
 
 _SATURATION = 0.6  # BM25's k1: how much a second occurrence still adds
 _LENGTH_SHARE = 0.6  # BM25's b: how much of a text's length counts against it
 _USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange has
 
 # The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
-_PRIOR_SHARE = {Kind.WORD: 0.004, Kind.SHORT: 0.02, Kind.PAIR: 0.003, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
-_WORTH = {Kind.WORD: 1.0, Kind.SHORT: 1.0, Kind.PAIR: 1.0, Kind.LOOSE: 0.5, Kind.CHAR: 0.35}
+_PRIOR_SHARE = {Kind.WORD: 0.003, Kind.SHORT: 0.02, Kind.PAIR: 0.002, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
+_WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
 _FEW_TERMS = 4
+_MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
 """A gain is kept as one of so many levels, each 1.05 times the one below, the highest `1 + _SATURATION`."""
@@ -57,7 +59,8 @@ def weight(kind: Kind, found: int, entries: int) -> float:
     """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.
 
     The entry in question does not speak against the term, so one is taken off: in a scope of one run nothing is
-    common. Single characters are judged by their kind alone. A term is never rarer than its kind, so that a hundred thousand runs in which it is missing change nothing.
+    common. Single characters are judged by their kind alone. No term counts as rarer than its kind, so that a hundred
+    thousand runs in which it is missing change nothing.
     """
     prior = _PRIOR_SHARE[kind]
     if kind is Kind.CHAR:
@@ -66,11 +69,18 @@ def weight(kind: Kind, found: int, entries: int) -> float:
     return _WORTH[kind] * -math.log(min(max(share, prior), _MAX_SHARE))
 
 
+def neighbour_share(terms: int) -> float:
+    """Returns what a term in a neighbouring turn counts for a run of `terms` distinct terms, against one of its own."""
+    return _NEIGHBOUR_SHARE * min(1.0, _SHORT_TURN / max(terms, 1))
+
+
 def score(evidence: float, total: float) -> float:
     """Returns the score, 0 to 1, of an entry whose terms of the query weigh `evidence` of `total`.
 
-    Rises with the evidence, so that for one query the order by score is the order by evidence.
+    It rises with the share of the query that is found and, because a long chatty query has a low share by nature, with
+    what is found as such. For one query the order by score is the order by evidence.
     """
     if total <= 0 or evidence <= 0:
         return 0.0
-    return 1 - math.exp(-((evidence / total**0.7) ** 1.5))
+    found = evidence / total + evidence / _MUCH_EVIDENCE
+    return 1 - math.exp(-1.8 * found * found)

@@ -1,6 +1,6 @@
 """Measures recall on public sets: who is found, and what is injected where nothing answers.
 
-The real store does it, migrations, rows and all, in a file of its own for each set; nothing of the ranking is repeated here.
+The real store does it, rows, index and all, in a file of its own for each set; no ranking is repeated here.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _ndcg(answer: Answer) -> float:
 
 
 def _unanswerable(answers: Sequence[Answer]) -> list[Answer]:
-    """Those whose answer is not there. Of `adversarial` ones the topic is; no retrieval tells them, so they stand apart."""
+    """Those whose answer is not there. Of `adversarial` ones the topic is, so no retrieval tells them."""
     return [a for a in answers if not a.query["answerable"] and a.query["category"] != "adversarial"]
 
 

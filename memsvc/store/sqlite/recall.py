@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 from operator import mul
 from typing import NamedTuple
 
-from memsvc.rules.ranking import GAINS, NEIGHBOUR_SHARE, divide, gain_level, score, weight
+from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, score, weight
 from memsvc.rules.terms import QueryTerm
 
 _GAIN_BITS = 6
@@ -162,7 +162,7 @@ def _posted(db: sqlite3.Connection, scope_no: int, paged_no: int, terms: Sequenc
     for each in posted.values():
         each.size = len(each.postings)
     for end, level, first, blob in db.execute(_LAST_PAGES, (str([t + _TERM_SPAN for t in terms]), scope_no)).fetchall():
-        # A page is read from its end: of a term in very many runs the latest stand last, and it is they that are wanted.
+        # Read from the end: of a term in very many runs the latest stand last, and it is they that are wanted.
         each = posted[end - _TERM_SPAN]
         _slice(each, blob)
         if first > each.term:
@@ -214,7 +214,7 @@ class _Entry(NamedTuple):
 def _with_neighbours(
     db: sqlite3.Connection, scope_no: int, best: Sequence[int], evidence: Mapping[int, float]
 ) -> dict[int, _Entry]:
-    """The best entries, and those beside them in their threads that have any evidence: one of them may be better yet."""
+    """The best entries, and those beside them in their threads that have evidence: one may be better yet."""
     entries = _entries(db, scope_no, best)
     beside = {no for e in entries.values() for no in e.beside if no in evidence and no not in entries}
     if beside:
@@ -224,7 +224,7 @@ def _with_neighbours(
 
 def _entries(db: sqlite3.Connection, scope_no: int, entry_nos: Iterable[int]) -> dict[int, _Entry]:
     rows = db.execute(_ENTRIES, (scope_no, str(list(entry_nos))))
-    return {row[0]: _Entry(*row[:3], row[3:]) for row in rows.fetchall()}
+    return {row[0]: _Entry(row[0], row[1], row[2], row[3:]) for row in rows.fetchall()}
 
 
 def _judge(
@@ -237,10 +237,10 @@ def _judge(
         value = evidence[entry_no]
         beside = [no for no in entry.beside if no in evidence]
         if beside:
+            share = neighbour_share(len(entry.postings) // 8)
             gains = [gain_of.get(entry_no, 0.0) for _, gain_of in read]
             for no in beside:
-                other = [NEIGHBOUR_SHARE * gain_of.get(no, 0.0) for _, gain_of in read]
-                gains = list(map(max, gains, other))
+                gains = list(map(max, gains, [share * gain_of.get(no, 0.0) for _, gain_of in read]))
             value = sum(map(mul, worths, gains))
         if rest:
             page = memoryview(entry.postings).cast("q")
@@ -263,8 +263,10 @@ _LAST_PAGES = """SELECT wanted.value, l.level, p.first, p.postings
 _WHOLE_PAGES = """SELECT page_no, size FROM recall_pages
     WHERE scope_no = ? AND level = ? AND first > ? AND first < ? ORDER BY first"""
 _ENTRIES = """SELECT entry_no, sequence, postings,
-        (SELECT coalesce(max(b.entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no AND b.entry_no < e.entry_no),
-        (SELECT coalesce(min(a.entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no AND a.entry_no > e.entry_no)
+        (SELECT coalesce(max(entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no 
+            AND b.entry_no < e.entry_no),
+        (SELECT coalesce(min(entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no 
+            AND a.entry_no > e.entry_no)
     FROM recall_entries AS e WHERE scope_no = ? AND entry_no IN (SELECT value FROM json_each(?))"""
 
 
