@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 
+from memsvc import transfer
 from memsvc.errors import MemsvcError, StartError
 
 EPILOG = """\
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         help="runner: what an agent calls; reviewer: besides, facts, deletion and costs; admin: all (default: runner)",
     )
     create.set_defaults(command=_token_create)
+    transfer.add_commands(commands)
     return parser
 
 

@@ -167,7 +167,7 @@ def _admit(items: Sequence[dict[str, Any]], asked: Asked, known_count: int) -> J
             refused["NUMBER"] += 1
         else:
             supersedes = _number(item.get("supersedes"), known_count)
-            proposal = Proposal(fact, _confidence(item.get("confidence")), _exchanges(item, asked), supersedes)
+            proposal = Proposal(fact, confidence(item.get("confidence")), _exchanges(item, asked), supersedes)
             admitted.setdefault(facts.key(fact), proposal)
     return Judged(list(admitted.values()), dict(refused))
 
@@ -222,8 +222,8 @@ _DIGITS = re.compile(r"\d{1,6}")
 _WORDS_FOR = {"high": 0.9, "高": 0.9, "medium": 0.6, "中": 0.6, "low": 0.3, "低": 0.3}
 
 
-def _confidence(value: Any) -> float:
-    """Returns a confidence from 0 to 1 of a number, a percentage or a word."""
+def confidence(value: Any) -> float:
+    """Returns a confidence from 0 to 1 of a number, a percentage or a word; 0.5 of anything else."""
     if isinstance(value, str):
         word = value.strip().casefold()
         if word in _WORDS_FOR:
@@ -232,9 +232,9 @@ def _confidence(value: Any) -> float:
         if not number:
             return USUAL_CONFIDENCE
         value = float(number[1].replace("．", ".")) / (100 if number[2] else 1)
-    if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
+    if not isinstance(value, float) or math.isnan(value):
         return USUAL_CONFIDENCE
-    share: float = value / 100 if 1 < value <= 100 else value
+    share = value / 100 if 1 < value <= 100 else value
     return min(max(share, 0.0), 1.0)
 
 

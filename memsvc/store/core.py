@@ -71,22 +71,29 @@ class ExtractState:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFact:
-    """A fact or a candidate of a file, its text checked."""
+    """A fact or a candidate of a file, its text checked.
 
-    item_id: str
+    `named_id` is the id that the file gives it, and is kept where nothing bears it; else it gets `fresh_id`.
+    """
+
+    fresh_id: str
     text: str
     source_run_ids: Sequence[str]
     served_by: frozenset[str]
     created_us: int
+    named_id: str = ""
+    last_used_us: int = 0
+    confirmed_by: str = ""
     confidence: float = 0.0
     supersedes_fact_id: str = ""
 
 
 class Imported(NamedTuple):
-    """How many an import brought that were not there."""
+    """How many an import brought that were not there, and how many facts found no room."""
 
     facts: int
     candidates: int
+    no_room: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ def create_fact(db: sqlite3.Connection, secret: bytes, scope: Scope, new: NewFac
     """See Store.create_fact."""
     scope_no = ensure_scope(db, scope)
     fact_no, evicted = _keep(db, secret, scope, scope_no, new, frozenset(), "created", now_us)
-    for candidate in _equal_candidates(db, scope_no, new.text):
-        _become(db, scope_no, *candidate, fact_no)
+    for candidate in equal_candidates(db, scope_no, new.text):
+        become(db, scope_no, *candidate, fact_no)
     return FactChange(_fact(db, fact_no), None, evicted)
 
 
@@ -60,8 +60,8 @@ def update_fact(
     if key(before) != key(text):
         bury(db, secret, scope, scope_no, "fact", key(before))
     lift(db, secret, scope, scope_no, "fact", key(text))
-    for candidate in _equal_candidates(db, scope_no, text):
-        _become(db, scope_no, *candidate, fact_no)
+    for candidate in equal_candidates(db, scope_no, text):
+        become(db, scope_no, *candidate, fact_no)
     db.execute(
         "UPDATE facts SET text = ?, wording = ?, confirmed_by = ? WHERE fact_no = ?", (text, key(text), by, fact_no)
     )
@@ -119,7 +119,7 @@ def confirm_candidate(
         "INSERT OR IGNORE INTO fact_sources SELECT ?, sequence FROM candidate_sources WHERE candidate_no = ?",
         (fact_no, candidate_no),
     )
-    _become(db, scope_no, candidate_no, candidate_id, fact_no)
+    become(db, scope_no, candidate_no, candidate_id, fact_no)
     return FactChange(_fact(db, fact_no), superseded, evicted)
 
 
@@ -201,6 +201,19 @@ def add_sources(db: sqlite3.Connection, table: str, number: int, sequences: Coll
     )
 
 
+def equal_candidates(db: sqlite3.Connection, scope_no: int, text: str) -> list[tuple[int, str]]:
+    """Returns the candidates that say what `text` does: none or one."""
+    return db.execute(
+        "SELECT candidate_no, candidate_id FROM candidates WHERE scope_no = ? AND wording = ?", (scope_no, key(text))
+    ).fetchall()
+
+
+def become(db: sqlite3.Connection, scope_no: int, candidate_no: int, candidate_id: str, fact_no: int) -> None:
+    """Takes a candidate for confirmed by a fact: confirming it again answers with that."""
+    db.execute("INSERT OR REPLACE INTO fact_candidates VALUES (?, ?, ?)", (scope_no, candidate_id, fact_no))
+    drop_candidates(db, [candidate_no])
+
+
 def _keep(
     db: sqlite3.Connection,
     secret: bytes,
@@ -241,18 +254,6 @@ def _supersede(db: sqlite3.Connection, scope_no: int, fact_id: str, text: str, b
     _drop_fact(db, row[0])
     note(db, scope_no, by, "superseded", fact_id, now_us, fact.text)
     return fact
-
-
-def _equal_candidates(db: sqlite3.Connection, scope_no: int, text: str) -> list[tuple[int, str]]:
-    """Returns the candidates that say what `text` does: none or one."""
-    return db.execute(
-        "SELECT candidate_no, candidate_id FROM candidates WHERE scope_no = ? AND wording = ?", (scope_no, key(text))
-    ).fetchall()
-
-
-def _become(db: sqlite3.Connection, scope_no: int, candidate_no: int, candidate_id: str, fact_no: int) -> None:
-    db.execute("INSERT OR REPLACE INTO fact_candidates VALUES (?, ?, ?)", (scope_no, candidate_id, fact_no))
-    drop_candidates(db, [candidate_no])
 
 
 def _confirmed_before(db: sqlite3.Connection, scope_no: int, candidate_id: str) -> Fact:

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from memsvc.model import RunOutcome, Scope
 from memsvc.rules.facts import MAX_CANDIDATES, key
 from memsvc.store.core import ExtractState, Imported, ImportedFact, KnownFact, NewCandidate, NewFact
-from memsvc.store.sqlite.core import MILLION, add_sources, drop_candidates, insert_fact, room
+from memsvc.store.sqlite.core import (
+    MILLION,
+    add_sources,
+    become,
+    drop_candidates,
+    equal_candidates,
+    insert_fact,
+    room,
+)
 from memsvc.store.sqlite.ops import insert_notice, insert_op
 from memsvc.store.sqlite.scopes import buried, ensure_scope, find_scope, lift
 from memsvc.store.sqlite.trail import note
@@ -168,29 +176,34 @@ def import_core(
 ) -> Imported:
     """See Store.import_core."""
     scope_no = ensure_scope(db, scope)
-    added = proposed = 0
+    added = proposed = no_room = 0
     for item in facts:
         wording = key(item.text)
-        if room(db, scope_no) <= 0:
-            break
         if db.execute("SELECT 1 FROM facts WHERE scope_no = ? AND wording = ?", (scope_no, wording)).fetchone():
             continue
+        if room(db, scope_no) <= 0:
+            no_room += 1
+            continue
         lift(db, secret, scope, scope_no, "fact", wording)
-        new = NewFact(item.item_id, item.text, by)
-        fact_no = insert_fact(db, scope_no, new, item.served_by, item.created_us, item.created_us)
+        taken = db.execute("SELECT 1 FROM facts WHERE scope_no = ? AND fact_id = ?", (scope_no, item.named_id))
+        fact_id = item.fresh_id if not item.named_id or taken.fetchone() else item.named_id
+        new = NewFact(fact_id, item.text, item.confirmed_by or by)
+        fact_no = insert_fact(db, scope_no, new, item.served_by, item.created_us, item.last_used_us)
         add_sources(db, "fact", fact_no, _sequences(db, scope_no, item.source_run_ids))
-        note(db, scope_no, by, "imported", item.item_id, now_us, "", item.text)
+        for waiting in equal_candidates(db, scope_no, item.text):
+            become(db, scope_no, *waiting, fact_no)
+        note(db, scope_no, by, "imported", fact_id, now_us, "", item.text)
         added += 1
     for item in candidates:
         sequences = _sequences(db, scope_no, item.source_run_ids)
         if not sequences and any(buried(db, secret, scope, scope_no, "run", r) for r in item.source_run_ids):
             continue
         candidate = NewCandidate(
-            item.item_id, item.text, item.confidence, sequences, item.supersedes_fact_id, item.served_by
+            item.fresh_id, item.text, item.confidence, sequences, item.supersedes_fact_id, item.served_by
         )
         proposed += _propose(db, secret, scope, scope_no, candidate, item.created_us)
     _bound(db, scope_no)
-    return Imported(added, proposed)
+    return Imported(added, proposed, no_room)
 
 
 def _sequences(db: sqlite3.Connection, scope_no: int, run_ids: Sequence[str]) -> list[int]:

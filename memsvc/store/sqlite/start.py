@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from memsvc.errors import DatabaseCorrupt, DatabaseForeign, DatabaseLocked, DatabaseUnwritable
+from memsvc.errors import DatabaseCorrupt, DatabaseForeign, DatabaseLocked, DatabaseUnwritable, SettingWrong
 from memsvc.store.sqlite import migrate
 from memsvc.store.sqlite.migrate import Migration
 
@@ -105,7 +105,7 @@ def open_beside(path: str, migrations: Sequence[Migration]) -> sqlite3.Connectio
     """
     with _refusals(path):
         if _is_absent(path):
-            raise DatabaseUnwritable(path, "there is no such database")
+            raise SettingWrong("MEMSVC_DATABASE", f"there is no database at {path}")
         at_work = os.path.exists(f"{path}-shm")
         connection = (
             connect(path, read_only=True)

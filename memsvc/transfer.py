@@ -1,0 +1,187 @@
+"""The commands about what is known of a user: carry it in and out as core_memory.json, and tell who changed what.
+
+Import and export take the database file for themselves, so that no daemon works on it at the same time; the trail is
+read beside one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memsvc.errors import InvalidField, SettingWrong
+from memsvc.model import Scope
+
+# Each command loads what it needs: `memsvc healthcheck` runs every few seconds and needs none of it.
+if TYPE_CHECKING:
+    from memsvc.store import Store
+
+ACTOR = "import-core"
+"""Who stands in the trail for what a file brought."""
+
+_NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
+
+
+def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
+    """Adds `import-core`, `export-core` and `core log`."""
+    bring = commands.add_parser(
+        "import-core",
+        help="bring facts and candidates of a core_memory.json into a scope",
+        description="Brings in what is not there yet, while there is room; repeating it adds nothing. What a red line "
+        "forbids is left out and counted. Stop the daemon first: it holds the database.",
+    )
+    _scope_options(bring)
+    bring.add_argument("file", metavar="FILE", help="a core_memory.json, or - for standard input")
+    bring.set_defaults(command=_import)
+    take = commands.add_parser(
+        "export-core",
+        help="write the facts and candidates of a scope as core_memory.json",
+        description="Writes what import-core reads. Stop the daemon first: it holds the database.",
+    )
+    _scope_options(take)
+    take.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (default: standard output)")
+    take.set_defaults(command=_export)
+    core = commands.add_parser("core", help="tell of what is known of a user: `core log` prints who changed what")
+    log = core.add_subparsers(metavar="COMMAND", required=True).add_parser(
+        "log",
+        help="print every change of the facts of a scope, oldest first",
+        description="Prints when, who, what kind of change, which fact, and its words before and after. A daemon may "
+        "run meanwhile.",
+    )
+    _scope_options(log)
+    log.set_defaults(command=_log)
+
+
+def _scope_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", required=True, type=_name, metavar="ID")
+    parser.add_argument("--agent", required=True, type=_name, metavar="ID")
+    parser.add_argument("--user", default="", type=_name, metavar="ID", help="default: the scope without a user")
+
+
+def _name(value: str) -> str:
+    if value and not _NAME.fullmatch(value):
+        raise argparse.ArgumentTypeError("must be 1 to 128 letters, digits or . _ - : @")
+    return value
+
+
+def _import(options: argparse.Namespace) -> int:
+    data = sys.stdin.buffer.read() if options.file == "-" else _read(Path(options.file))
+    print(asyncio.run(_bring(_scope(options), data)))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    data = asyncio.run(_take(_scope(options)))
+    if options.file == "-":
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        with open(options.file, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(data)
+    except OSError as error:
+        raise InvalidField("FILE", f"{options.file} cannot be written: {error.strerror}") from None
+    return 0
+
+
+def _log(options: argparse.Namespace) -> int:
+    from memsvc import config  # noqa: PLC0415
+    from memsvc.store import read_core_log  # noqa: PLC0415
+
+    for entry in read_core_log(config.load().database, _scope(options)):
+        words = " → ".join(text for text in (entry.text_before, entry.text_after) if text)
+        print(f"{_when(entry.created_us)}  {entry.actor or '-'}  {entry.change}  {entry.item_id}  {words}".rstrip())
+    return 0
+
+
+async def _bring(scope: Scope, data: bytes) -> str:
+    """Imports a file; returns what to tell of it."""
+    from memsvc.rules import corefile  # noqa: PLC0415
+    from memsvc.store import ImportedFact  # noqa: PLC0415
+
+    now_us = time.time_ns() // 1000
+    file = corefile.read(data)
+
+    def made(entry: corefile.Entry, kind: str) -> ImportedFact:
+        created_us = min(entry.created_us or now_us, now_us)
+        return ImportedFact(
+            fresh_id=f"{kind}_{secrets.token_hex(8)}",
+            text=entry.text,
+            source_run_ids=entry.source_run_ids,
+            served_by=entry.served_by,
+            created_us=created_us,
+            named_id=entry.named_id,
+            last_used_us=min(entry.last_used_us or created_us, now_us),
+            confirmed_by=entry.confirmed_by,
+            confidence=entry.confidence,
+            supersedes_fact_id=entry.supersedes_fact_id,
+        )
+
+    facts = [made(entry, "f") for entry in file.facts]
+    candidates = [made(entry, "c") for entry in file.candidates]
+    async with _store() as store:
+        added = await store.import_core(scope, facts, candidates, ACTOR, now_us)
+    there = len(facts) + len(candidates) - added.facts - added.candidates - added.no_room
+    told = [f"imported {added.facts} facts and {added.candidates} candidates"]
+    for count, why in (
+        (there, "were there, or had been decided upon"),
+        (added.no_room, "found no room"),
+        (file.refused.get("RED_LINE", 0), "were refused by a red line"),
+        (file.refused.get("FORM", 0), "were refused as no text of a fact"),
+    ):
+        if count:
+            told.append(f"{count} {why}")
+    return "; ".join(told)
+
+
+async def _take(scope: Scope) -> bytes:
+    """Returns the file of a scope."""
+    from memsvc.rules import corefile  # noqa: PLC0415
+    from memsvc.rules.facts import MAX_CANDIDATES  # noqa: PLC0415
+    from memsvc.store import Page  # noqa: PLC0415
+
+    async with _store(must_exist=True) as store:
+        facts = sorted(await store.list_facts(scope), key=lambda fact: fact.created_us)
+        candidates, _ = await store.list_candidates(scope, Page(0, MAX_CANDIDATES))
+        return corefile.write(facts, candidates, await store.fact_origins(scope))
+
+
+@asynccontextmanager
+async def _store(*, must_exist: bool = False) -> AsyncIterator[Store]:
+    from memsvc import config  # noqa: PLC0415
+    from memsvc.rules.shown import Renderer  # noqa: PLC0415
+    from memsvc.store import open_store  # noqa: PLC0415
+    from memsvc.tokens import Tokenizer  # noqa: PLC0415
+
+    settings = config.load()
+    if must_exist and not settings.database.exists():
+        raise SettingWrong("MEMSVC_DATABASE", f"there is no database at {settings.database}")
+    store = await open_store(settings.database, Renderer.of(Tokenizer(settings.tokenizer)), readers=1)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidField("FILE", f"{path} cannot be read: {error.strerror}") from None
+
+
+def _scope(options: argparse.Namespace) -> Scope:
+    return Scope(options.tenant, options.agent, options.user)
+
+
+def _when(time_us: int) -> str:
+    return datetime.datetime.fromtimestamp(time_us / 1e6, datetime.UTC).isoformat(timespec="seconds")
