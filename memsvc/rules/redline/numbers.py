@@ -28,9 +28,9 @@ _WORDS = re.IGNORECASE | re.ASCII
 _GROUP = re.compile(rf"[0-9]+|[{HAN_DIGITS}]+")
 _LETTERS_BEFORE = re.compile(r"[A-Za-z0-9_]*\Z")
 _LONGEST = 19
-# Candidates whose check digit is computed in one text. Beyond it the look alone decides: a text with more
-# card-shaped numbers than that is no fact, and too much is blocked rather than too little or too slowly.
-_CHECKED_MAX = 2000
+# Candidates judged in one text. Beyond it every further run of digits counts as found: a text with more numbers than
+# that is no fact and no summary, and too much is blocked rather than too little or too slowly.
+_JUDGED_MAX = 20_000
 
 _PROVINCE = r"(?:1[1-5]|2[1-3]|3[1-7]|4[1-6]|5[0-4]|6[1-5]|71|8[1-3]|91)"
 _RESIDENT = re.compile(_PROVINCE + r"\d{4}(?:18|19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[0-9X]")
@@ -130,8 +130,8 @@ def _last(word: re.Pattern[str], text: str) -> int:
 
 def find(page: Page) -> Iterator[Finding]:
     """Yields the numbers of `page` that may not be kept. Linear: a run is cut at most 19 ways at each of its groups."""
-    left = _CHECKED_MAX
-    bare = not any(c.isalpha() for c in page.digits[:64]) and len(page.digits) <= 64
+    left = _JUDGED_MAX
+    bare = len(page.digits) <= 64 and not any(c.isalpha() for c in page.digits)
     for run in _RUN.finditer(page.digits):
         groups = [m.span() for m in _GROUP.finditer(page.text, run.start(), run.end())]
         check_x = run.end() if run[0][-1] in "xX" else -1
@@ -139,9 +139,12 @@ def find(page: Page) -> Iterator[Finding]:
         for first, (start, _) in enumerate(groups):
             if start < done:
                 continue
+            if left <= 0:
+                yield page.finding("bank_card", start, run.end())
+                break
             for candidate in _candidates(page, groups, first, check_x, bare):
                 left -= 1
-                category = _judge(candidate, left > 0)
+                category = _judge(candidate)
                 if category:
                     yield page.finding(category, candidate.start, candidate.end)
                     done = candidate.end
@@ -184,24 +187,21 @@ def _inside_word(page: Page, start: int) -> bool:
     return token is not None and any(c in "0123456789" for c in token[0])
 
 
-def _judge(candidate: _Candidate, checked: bool) -> str | None:
+def _judge(candidate: _Candidate) -> str | None:
     for category, rule in _RULES:
-        if rule(candidate, checked):
+        if rule(candidate):
             return category
     return None
 
 
-def _is_resident_id(c: _Candidate, checked: bool) -> bool:
-    if len(c.digits) == 18:
-        if not checked:
-            return _RESIDENT.fullmatch(c.digits) is not None
-        if _RESIDENT.fullmatch(c.digits) and ric.calc_check_digit(c.digits) == c.digits[-1]:
-            return True
+def _is_resident_id(c: _Candidate) -> bool:
+    if _RESIDENT.fullmatch(c.digits) and ric.calc_check_digit(c.digits) == c.digits[-1]:
+        return True
     # One mistyped digit does not make it another thing: what is called an ID number and is as long as one, is one.
     return 15 <= len(c.digits) <= 18 and c.labelled(_ID_WORD)
 
 
-def _is_bank_card(c: _Candidate, checked: bool) -> bool:
+def _is_bank_card(c: _Candidate) -> bool:
     size = len(c.digits)
     if not 8 <= size <= _LONGEST:
         return False
@@ -211,10 +211,10 @@ def _is_bank_card(c: _Candidate, checked: bool) -> bool:
         return True
     if not (c.regular() and _CARD.fullmatch(c.digits)) or c.called_otherwise():
         return False
-    return not checked or bool(luhn.is_valid(c.digits))
+    return bool(luhn.is_valid(c.digits))
 
 
-def _is_mobile(c: _Candidate, _checked: bool) -> bool:
+def _is_mobile(c: _Candidate) -> bool:
     if not _MOBILE.fullmatch(c.digits):
         return False
     local = c.sizes[1:] if c.sizes[0] <= 4 and c.digits.startswith(("86", "0086")) else c.sizes
@@ -222,7 +222,7 @@ def _is_mobile(c: _Candidate, _checked: bool) -> bool:
     return (shaped and not c.called_otherwise()) or c.labelled(_MOBILE_WORD)
 
 
-def _is_called_phone(c: _Candidate, _checked: bool) -> bool:
+def _is_called_phone(c: _Candidate) -> bool:
     """What stands right behind 电话, call me at … or QQ, whatever the country."""
     size = len(c.digits)
     lead = c.page.before(c.start, 30)
@@ -234,10 +234,10 @@ def _is_called_phone(c: _Candidate, _checked: bool) -> bool:
     return shaped and not counted and _PHONE_LABEL.search(lead) is not None
 
 
-def _is_shaped_phone(c: _Candidate, checked: bool) -> bool:
+def _is_shaped_phone(c: _Candidate) -> bool:
     """International numbers behind a plus, Chinese landlines, and the 3-3-4 of North America."""
     if c.page.text[max(0, c.start - 2) : c.start].strip(" (").endswith("+"):
-        return 8 <= len(c.digits) <= 15 and len(c.sizes) <= 6 and (not checked or _possible(c.digits))
+        return 8 <= len(c.digits) <= 15 and len(c.sizes) <= 6 and _possible(c.digits)
     if _LANDLINE.fullmatch(c.digits):
         return (2 <= len(c.sizes) <= 4 and "-" in c.marks) or c.labelled(_MOBILE_WORD)
     american = _NANP.fullmatch(c.digits) is not None and c.sizes in {(3, 3, 4), (1, 3, 3, 4)}
@@ -252,7 +252,7 @@ def _possible(digits: str) -> bool:
         return False
 
 
-def _is_ssn(c: _Candidate, _checked: bool) -> bool:
+def _is_ssn(c: _Candidate) -> bool:
     if len(c.digits) != 9:
         return False
     if c.labelled(_SSN_WORD):
@@ -261,13 +261,13 @@ def _is_ssn(c: _Candidate, _checked: bool) -> bool:
     return c.sizes == (3, 2, 4) and _one_mark(c) and bool(valid) and not c.called_otherwise()
 
 
-def _is_itin(c: _Candidate, _checked: bool) -> bool:
+def _is_itin(c: _Candidate) -> bool:
     if not _ITIN.fullmatch(c.digits):
         return False
     return (c.sizes in {(3, 2, 4), (3, 6), (5, 4)} and not c.called_otherwise()) or (c.bare and len(c.sizes) == 1)
 
 
-def _is_nhs(c: _Candidate, _checked: bool) -> bool:
+def _is_nhs(c: _Candidate) -> bool:
     if len(c.digits) != 10:
         return False
     if c.labelled(_NHS_WORD):
@@ -279,7 +279,7 @@ def _is_nhs(c: _Candidate, _checked: bool) -> bool:
     )
 
 
-def _is_aadhaar(c: _Candidate, _checked: bool) -> bool:
+def _is_aadhaar(c: _Candidate) -> bool:
     if len(c.digits) != 12:
         return False
     if c.labelled(_AADHAAR_WORD):
@@ -296,7 +296,7 @@ def _one_mark(c: _Candidate) -> bool:
 
 
 # The order is that of certainty: what the first claims, the others are not asked about.
-_RULES: tuple[tuple[str, Callable[[_Candidate, bool], bool]], ...] = (
+_RULES: tuple[tuple[str, Callable[[_Candidate], bool]], ...] = (
     ("resident_id", _is_resident_id),
     ("phone", _is_mobile),
     ("phone", _is_called_phone),
