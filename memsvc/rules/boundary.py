@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from memsvc.rules.excuses import EXCUSES
 from memsvc.rules.frames import CONTINUATION, LOCALES, Frames, frames, lay_out, leading_block
-from memsvc.rules.lookalikes import skeleton
+from memsvc.rules.lookalikes import CACHED_LIMIT, skeleton
 from memsvc.rules.markers import ANGLE_OPEN, BREAKS, CLOSERS, RULES, SQUARE_OPEN, Rule, suspect
 from memsvc.rules.text import view
 
@@ -35,8 +35,12 @@ class _Rough(dict[int, str]):
     """For `str.translate`: the skeleton of a character's view, to look at a text before positions matter."""
 
     def __missing__(self, point: int) -> str:
-        self[point] = view(chr(point)).text.translate(skeleton)
-        return self[point]
+        if 0x20000 <= point < 0x2F800 or 0x30000 <= point < 0xE0000 or point >= 0xF0000:
+            return chr(point)  # Rare ideographs and private use, hundreds of thousands: none looks like a letter.
+        plain = view(chr(point)).text.translate(skeleton)
+        if len(self) < CACHED_LIMIT:
+            self[point] = plain
+        return plain
 
 
 _rough = _Rough()

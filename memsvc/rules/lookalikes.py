@@ -6,35 +6,37 @@ decomposition names its base. One character always becomes one character, so tha
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+# Latin letters of every make are not listed, their names say which letter they are.
 _LETTERS = {
-    "a": "αаᴀ⍺ɑɐᎪꓮΑАⲀⲁ",
-    "b": "ʙβВвΒꓐᏴьЬƅᖯ",
-    "c": "сСᴄᏟꓚⲤⲥ¢ʗ",
-    "d": "ԁᴅᎠꓓɗđðժ",
-    "e": "еЕεΕᴇҽҾҿᎬꓰєЄ℮əɛⲈⲉ⋿ɘ",
-    "f": "ғƒꜰꓝϜϝꞙբ",
-    "g": "ɡɢցԌԍᏀꓖǥɠ",
-    "h": "һҺНнʜΗᎻꓧհⲎⲏħЋћ",
-    "i": "іІιΙɪıᎥӏӀꓲⵏɩꙇ⍳ⲒⲓǀƖا",
-    "j": "јЈϳᴊꓙᎫʝյ",
-    "k": "кКκΚᴋᏦꓗⲔⲕƙ",
-    "l": "ʟᏞꓡłⳐⳑɭ",
-    "m": "мМᴍΜᎷꓟⲘⲙϺϻɱ",
-    "n": "ոռпηΝɴꓠⲚⲛИиɲƞŋ",
-    "o": "оОοΟᴏօՕꓳσסⲞⲟөѳⵔ൦০๐øɵ",
-    "p": "рРρΡᴘᏢꓑⲢⲣƿթ",
-    "q": "ԛԚգզϙ",
-    "r": "ʀᎡꓣгᴦƦяЯɾրⲄⲅ",
-    "s": "ѕЅꜱᏚꓢՏʂƽ§ꞅʃ",
-    "t": "тТτΤᴛᎢꓔⲦⲧ†ŧƭ",
-    "u": "υսՍᴜꓴʋꭎ∪ц",
-    "v": "νѵѴᴠᏙꓦ∨",
-    "w": "ԝԜωᴡᎳꓪաшѡ",
-    "x": "хХχΧꓫⲬⲭ×ᕁ",
-    "y": "уУүҮʏΥꓬᎽყⲨⲩγұ",
-    "z": "ᴢΖᏃꓜⲌⲍʐƶ",
+    "a": "αаɑɐ⍺ᎪꓮⲀᗅ𐊠",
+    "b": "βвᏏꓐᏴьƅᖯᗷᑲꞴ𐊂𐌁",
+    "c": "сᏟꓚⲤ¢ʗ𐐽𐌂𐊢",
+    "d": "ԁᎠꓓðժᏧᑯᗞᗪꓒ",
+    "e": "еεҽҿᎬꓰє℮əɛⲈ⋿ɘⴹ𐊆",
+    "f": "ғꓝϝᖴꞙբք𐊇𐊥",
+    "g": "ɡցԍᏀᏳꓖƍ",
+    "h": "һнΗᎻᏂꓧհⲎћᕼ𐋏",
+    "i": "іιıᎥӏꓲⵏɩꙇ⍳ⲒǀƖا𐌠𐌉𐊊",
+    "j": "јϳꓙᎫյᒍ",
+    "k": "кκᏦꓗⲔᛕ",
+    "l": "Ꮮꓡℓᒪⳑ𐐛",
+    "m": "мΜᎷꓟⲘϻᗰᛖ𐊰𐌑",
+    "n": "ոռпηΝꓠⲚиᑎ𐔓",
+    "o": "оοօꓳσסⲞөѳⵔᴑჿഠဝዐଠ𐓂𐊒𐊫𐐄〇○◯",
+    "p": "рρᏢꓑⲢթᑭ⍴𐊕",
+    "q": "ԛգզϙⵕ",
+    "r": "ᎡᏒƦꓣгᴦяɾրⲄᖇꭇꭈ",
+    "s": "ѕƽᏚᏕꓢՏ§ꞅʃᔕ𐊖𐐠",
+    "t": "тτᎢꓔⲦ†⊤⟙丅𐊗𐊱𐌕",
+    "u": "υսꓴʋ∪⋃цᑌሀ𐓎",
+    "v": "νѵᏙꓦ∨⋁ᐯⴸ𐔝",
+    "w": "ԝωᎳᏔꓪաшѡɯ",
+    "x": "хχꓫⲬ×ᕁ᙭╳ⵝ⤫⤬⨯᙮ᚷ𐊐𐌗",
+    "y": "уγүʏΥꓬᎽᎩყⲨұ𐊲",
+    "z": "ΖᏃꓜⲌ𐋵",
 }
 _SIGNS = {
     "[": "⁅⟦❲⦋⦍⦏⦗⌈⌊⎡⎣⸢⸤⟬",
@@ -50,15 +52,16 @@ _SIGNS = {
     "{": "❴⦃",
     "}": "❵⦄",
     "|": "¦∣│┃❘⏐丨ᅵ⎸⎹┆┊▏",
-    ":": "∶꞉ːˑ։׃᠄⁚ⵓ܃܄፡᛬",
+    ":": "∶꞉ː˸ˑ։׃᠃᠄᠉⁚ⵓ܃܄፡᛬ꓽः",
     "#": "♯⌗",
     "/": "⁄∕╱⧸⟋〳",
     "_": "▁ˍ‿",
     "-": "‐‒−⁃",
     " ": "\u115f\u1160\u2800",
 }
-# Letters that Unicode keeps in a box or as half of a flag; each run is the alphabet in order.
-_BOXED = (0x1F150, 0x1F170, 0x1F1E6)
+CACHED_LIMIT = 1 << 16
+"""Characters whose plain form is kept. More than any text of people holds; hostile ones must not fill the memory."""
+_LATIN = re.compile(r"(?:LATIN (?:SMALL |CAPITAL )?LETTER (?:SMALL CAPITAL )?|SYMBOL LETTER )([A-Z])(?: WITH .*)?$")
 
 
 class Skeleton(dict[int, str]):
@@ -74,15 +77,29 @@ class Skeleton(dict[int, str]):
                 self.setdefault(ord(form), plain)
         # NFKC makes the lunate sigmas, which look like c, into these two: patterns take ς for both c and s.
         self[ord("Σ")] = self[ord("ς")] = "ς"
-        for first in _BOXED:
-            self.update((first + i, chr(ord("a") + i)) for i in range(26))
 
     def __missing__(self, point: int) -> str:
+        plain = _plain(chr(point)) or self._base(point)
+        if len(self) < CACHED_LIMIT:
+            self[point] = plain
+        return plain
+
+    def _base(self, point: int) -> str:
+        """Returns the plain form of what a letter is without its accents; syllables of Hangul are left whole."""
         base = unicodedata.normalize("NFKD", chr(point))[:1]
-        plain = self.get(ord(base)) or self.get(ord(base.lower()[:1])) or base.lower()
-        # A syllable of Hangul is not its first consonant, and no folded form may be longer than its letter.
-        self[point] = plain if len(plain) == 1 and not 0xAC00 <= point <= 0xD7A3 else chr(point)
-        return self[point]
+        if 0xAC00 <= point <= 0xD7A3 or not base:
+            return chr(point)
+        plain = self.get(ord(base)) or _plain(base) or base.lower()
+        return plain if len(plain) == 1 else chr(point)
+
+
+def _plain(char: str) -> str:
+    """Returns the letter that a Latin letter of whatever make is, the digit of a digit, of all others nothing."""
+    digit = unicodedata.decimal(char, None)
+    if digit is not None:
+        return str(digit)
+    found = _LATIN.search(unicodedata.name(char, ""))
+    return found[1].lower() if found else ""
 
 
 skeleton = Skeleton()
