@@ -14,6 +14,9 @@ from memsvc.config import Settings, load
 from memsvc.errors import Unauthenticated
 from tests.conftest import Start
 
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+
 
 @pytest.fixture(autouse=True)
 def _nothing_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +76,26 @@ async def test_the_health_check_says_whether_the_daemon_serves(
 
 
 def test_the_settings_of_the_local_model_are_ones_the_daemon_takes() -> None:
-    example = Path(__file__).resolve().parents[1] / "clients" / "examples" / "memsvc.ollama.toml"
+    example = ROOT / "clients" / "examples" / "memsvc.ollama.toml"
     settings = Settings.model_validate(tomllib.loads(example.read_text("utf-8")))
     assert settings.providers[settings.local_fallback].local
+
+
+def test_the_readme_tells_every_setting_and_its_default() -> None:
+    for name, field in Settings.model_fields.items():
+        if field.description:
+            default = str(getattr(field.default, "value", field.default)).replace("False", "false")
+            cell = f"`{default}`" if default else ""
+            assert f"| `MEMSVC_{name.upper()}` | {cell} | ".replace("|  |", "| |") in README, name
+
+
+def test_the_readme_shows_a_configuration_that_the_daemon_takes() -> None:
+    shown = README.split("```toml\n", 1)[1].split("```", 1)[0]
+    Path("memsvc.toml").write_text(shown.replace("sha256:…", "sha256:" + "0" * 64), "utf-8")
+    settings = load({})
+    assert settings.local_fallback in settings.providers
+    assert settings.credentials
+    assert settings.limits
 
 
 async def _in_a_thread(*arguments: str) -> int:
