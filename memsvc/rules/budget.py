@@ -26,7 +26,9 @@ OLDER_WEIGHT = 2
 
 
 class Meter(Protocol):
-    """Counts tokens; `memsvc.tokens.Tokenizer` is one."""
+    """Counts tokens; `memsvc.tokens.Tokenizer` is one. Cuts are remembered by the meter that made them."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def name(self) -> str:

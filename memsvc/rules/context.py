@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -167,24 +167,44 @@ class _Page:
 def render(memory: Memory, ask: Ask, meter: Meter) -> Block:
     """Renders the block for `ask`; never above its token limit, whatever the texts hold.
 
-    An encoding whose counts do not add up is counted again on the joined text, and rendered anew with less until
-    text and sections hold their limits.
+    An encoding whose counts do not add up is counted again on the joined texts; where those take more than their
+    pieces did, pieces are charged for it until text and sections hold their limits.
     """
-    limit = ask.token_limit
+    if meter.additive:
+        return _render(memory, ask, meter)
+    surcharge = 0
     while True:
-        block = _render(memory, ask, limit, meter)
-        if meter.additive or not block.text:
-            return block
-        excess = meter.count(block.text) - ask.token_limit
-        excess = max([excess, *(meter.count(s.text) - s.token_limit for s in block.sections)])
-        if excess <= 0:
-            return Block(block.text, block.sections, meter.count(block.text), ask.token_limit)
-        limit -= excess
+        block = _render(memory, ask, _Wary(meter, surcharge))
+        sections = tuple(replace(section, token_count=meter.count(section.text)) for section in block.sections)
+        tokens = meter.count(block.text)
+        if tokens <= ask.token_limit and all(s.token_count <= s.token_limit for s in sections):
+            return Block(block.text, sections, tokens, ask.token_limit)
+        # It ends: before long the closing line alone is charged more than there is, and the block is empty.
+        surcharge = max(1, 2 * surcharge)
 
 
-def _render(memory: Memory, ask: Ask, limit: int, meter: Meter) -> Block:
+@dataclass(frozen=True, slots=True)
+class _Wary:
+    """A meter that charges every piece for what it may cost beside others."""
+
+    meter: Meter
+    surcharge: int
+    additive: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.meter.name
+
+    def count(self, text: str) -> int:
+        return self.meter.count(text) + self.surcharge
+
+    def ends(self, text: str, head: int, tail: int) -> tuple[str, str]:
+        return self.meter.ends(text, head, tail)
+
+
+def _render(memory: Memory, ask: Ask, meter: Meter) -> Block:
     closing = frames_of(ask.locale).request(ask.tag)
-    left = limit - meter.count(closing)
+    left = ask.token_limit - meter.count(closing)
     sections: list[Section] = []
     shown: set[int] = set()
     if left > 0:
@@ -196,7 +216,7 @@ def _render(memory: Memory, ask: Ask, limit: int, meter: Meter) -> Block:
         return Block("", (), 0, ask.token_limit)
     sections.sort(key=lambda s: s.kind)
     text = "\n".join([*(s.text for s in sections), closing])
-    return Block(text, tuple(sections), limit - left, ask.token_limit)
+    return Block(text, tuple(sections), ask.token_limit - left, ask.token_limit)
 
 
 def _core(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -> Section | None:

@@ -16,7 +16,7 @@ from memsvc.model import RunOutcome
 from memsvc.rules import extractive
 from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import SUMMARY_LIMIT, Meter
-from memsvc.rules.frames import Frames, lay_out
+from memsvc.rules.frames import LOCALES, Frames, lay_out
 from memsvc.rules.frames import frames as frames_of
 from memsvc.rules.shown import CHARACTERS_PER_TOKEN, script
 
@@ -114,16 +114,24 @@ def judge(answer: str, asked: Plan, instructions: str, meter: Meter) -> tuple[st
 
 
 def fit(summary: str, meter: Meter) -> str:
-    """Returns `summary` cut to the summary's limit, its frame label included, at the end of a sentence."""
-    label_tokens = max(meter.count(frames_of(locale).summary_label) for locale in ("zh", "en"))
-    limit = SUMMARY_LIMIT - label_tokens - summary.count("\n") - 2  # a continuation mark a line
-    room = max(limit, SUMMARY_LIMIT // 2)
-    while meter.count(lay_out("", summary)) > limit and room > 0:
-        start = meter.ends(summary, room, 0)[0]
-        ends = [m.end() for m in _SENTENCE_END.finditer(start)]
-        summary = start[: ends[-1]].rstrip() if ends and ends[-1] * 2 > len(start) else start.rstrip()
-        room -= 8
-    return summary
+    """Returns `summary` cut to the summary's limit, its label and marks included, where it can at a sentence's end."""
+    labels = [frames_of(locale).summary_label for locale in LOCALES]
+
+    def tokens(text: str) -> int:
+        return max(meter.count(lay_out(label, text)) for label in labels)
+
+    room, cut = SUMMARY_LIMIT, summary
+    while (taken := tokens(cut)) > SUMMARY_LIMIT:
+        if cut is not summary:
+            room = max(0, min(room - 8, room * SUMMARY_LIMIT // taken))
+        cut = _to_a_sentence(meter.ends(summary, room, 0)[0])
+    return cut
+
+
+def _to_a_sentence(start: str) -> str:
+    """Returns a text without the sentence that breaks off at its end; whole, where that would be half of it."""
+    ends = [m.end() for m in _SENTENCE_END.finditer(start)]
+    return start[: ends[-1]].rstrip() if ends and ends[-1] * 2 > len(start) else start.rstrip()
 
 
 def keep_checkpoints(folded_counts: Sequence[int]) -> list[int]:
@@ -175,7 +183,8 @@ def _piece(turn: Turn, offset: int, room: int, frames: Frames, meter: Meter) -> 
         tokens = meter.count(lines)
         if tokens <= room or len(taken) <= 1:
             return lines, tokens, end
-        budget -= max(8, tokens - room)
+        # In proportion: short lines take far more when each has its mark, and one token may be many characters.
+        budget = min(budget - 8, budget * room // tokens)
 
 
 # A summary that a model wraps in a fence, a heading or quotation marks is the same summary.

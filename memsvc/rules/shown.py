@@ -110,7 +110,8 @@ def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Met
         tokens = meter.count(draw(ends))
         if tokens <= limit:
             return Line(ends, tokens)
-        room -= max(1, tokens - limit)
+        # In proportion: a text of many short lines takes far more when every line has its mark.
+        room = min(room - 1, room * limit // tokens)
     return Line(bare, bare_tokens) if bare_tokens <= limit else None
 
 
@@ -233,7 +234,8 @@ def _ends(line: Line, room: int, meter: Meter) -> ShownText:
     # The ends are looked for where they must be, by the text's own characters a token: what is left out costs nothing.
     window = (len(text.before) + len(text.after)) * 3 // 2 // line.tokens + 1
     before = meter.ends(text.before[: head * window], head, 0)[0]
-    after = meter.ends(last[-tail * window :], 0, tail)[1]
+    whole, after = meter.ends(last[-tail * window :], 0, tail)
+    after = after or whole  # what has fewer tokens than that is given back as it is
     after = after[max(0, len(before) + len(after) + 1 - length) :]  # they do not meet: something is left out
     before, after = _whole_characters(before, after)
     return ShownText(before, length - len(before) - len(after), after)
@@ -268,6 +270,6 @@ class Renderer:
 
 def title(own_input: str) -> str:
     """Returns the title of a thread that begins with this input: its first 40 perceived characters, on one line."""
-    line = " ".join(own_input[:TITLE_WINDOW].split())
-    printable = "".join(c for c in line if unicodedata.category(c) != "Cc")
-    return "".join(regex.findall(r"\X", printable)[:TITLE_LENGTH]).rstrip()
+    start = own_input.lstrip()[:TITLE_WINDOW]
+    line = " ".join("".join(c for c in start if c.isspace() or unicodedata.category(c) != "Cc").split())
+    return "".join(regex.findall(r"\X", line)[:TITLE_LENGTH]).rstrip()

@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.errors import RunNotFound
 from memsvc.model import RECENT_RUNS, Run, RunOutcome, Scope, Thread, ThreadState, Usage
-from memsvc.rules.shown import TITLE_WINDOW, title
+from memsvc.rules.shown import title
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import Found, Page
 from memsvc.store.sqlite import core, recall
@@ -208,10 +208,9 @@ def _fall_back(db: sqlite3.Connection, thread_no: int, deleted: int) -> None:
 
 def _redraw(db: sqlite3.Connection, thread_no: int) -> None:
     """Draws the title and the place in lists anew, from the runs that are left."""
+    # Cut here and not by SQLite, whose substr() ends at a NUL.
     first = db.execute(
-        "SELECT substr(CASE own_offset WHEN 0 THEN input ELSE substr(input, own_offset + 1) END, 1, ?) "
-        "FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT 1",
-        (TITLE_WINDOW, thread_no),
+        "SELECT input, own_offset FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT 1", (thread_no,)
     ).fetchone()
     db.execute(
         """
@@ -221,7 +220,7 @@ def _redraw(db: sqlite3.Connection, thread_no: int) -> None:
                                    ORDER BY sequence DESC LIMIT 1), updated_us)
         WHERE thread_no = :thread_no
         """,
-        {"title": title(first[0]) if first else "", "thread_no": thread_no},
+        {"title": title(first[0][first[1] :]) if first else "", "thread_no": thread_no},
     )
 
 
