@@ -197,6 +197,7 @@ def _is_void(read: dict[str, Any]) -> bool:
 
 # 无法 and 没有办法 are no NONE but a refusal.
 _NONE = re.compile(r"(?:none|null|nil|n/a|nothing|[无無](?!法)|[没沒]有(?!办法|辦法)|暂无)(?![a-z0-9])", re.I)
+_EMPTY_LIST = re.compile(r"[\[【［]\s*[\]】］]")
 _DRESS = "`*_#\"'“”‘’「」『』()（）<>《》【】[].。,，!！:：;；|~-— \t\r\n"
 
 
@@ -204,7 +205,7 @@ def _says_none(text: str) -> bool:
     """NONE in any dress: as the first word, on a line of its own, behind a colon; or a list of nothing."""
     lines = [bare for line in text.splitlines() if "```" not in line and (bare := line.strip(_DRESS))]
     if not lines:
-        return "[" in text or "【" in text or "［" in text or _is_none(text.replace("`", ""))
+        return _EMPTY_LIST.search(text) is not None
     return bool(_NONE.match(lines[0])) or any(_is_none(re.split("[:：]", line)[-1]) for line in lines)
 
 
