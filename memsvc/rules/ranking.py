@@ -24,6 +24,7 @@ _USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange h
 # The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
 _PRIOR_SHARE = {Kind.WORD: 0.003, Kind.SHORT: 0.02, Kind.PAIR: 0.002, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
 _WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3}
+_PRIOR_WEIGHT = {kind: _WORTH[kind] * -math.log(share) for kind, share in _PRIOR_SHARE.items()}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
 _FEW_TERMS = 4
@@ -62,10 +63,10 @@ def weight(kind: Kind, found: int, entries: int) -> float:
     common. Single characters are judged by their kind alone. No term counts as rarer than its kind, so that a hundred
     thousand runs in which it is missing change nothing.
     """
+    if kind is Kind.CHAR or found <= 1:
+        return _PRIOR_WEIGHT[kind]
     prior = _PRIOR_SHARE[kind]
-    if kind is Kind.CHAR:
-        return _WORTH[kind] * -math.log(prior)
-    share = (max(found - 1, 0) + _PRIOR_RUNS * prior) / (max(entries - 1, 0) + _PRIOR_RUNS)
+    share = (found - 1 + _PRIOR_RUNS * prior) / (entries - 1 + _PRIOR_RUNS)
     return _WORTH[kind] * -math.log(min(max(share, prior), _MAX_SHARE))
 
 

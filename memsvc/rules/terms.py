@@ -46,14 +46,15 @@ _STOP_WORDS = frozenset(
     where which while who who's whom whose why will with won't would wouldn't yes you you'd you'll you're you've
     your yours s t d ll m re ve""".split()
 )
-# Characters that carry grammar and seldom a topic: none is a term, nor two side by side; one beside another is a weak one.
+# Characters of grammar, seldom of a topic: none is a term, nor are two of them; with another one it is a weak pair.
 _STOP_CHARS = frozenset(
     "的了是在我你他她它们这那有和与及或就也都不没很吗呢吧啊呀哦嘛么什哪谁怎"
     "把被给让从到对向跟会能要想可以为之其而所等着过得地个些"
 )
 _STOP_PAIRS = frozenset(
     """如何 为何 何时 何地 请问 一个 一些 一下 一种 多少 几个 时候 因为 所以 但是 如果 虽然 然后 还是 还有 以及
-    并且 而且 或者 关于 现在 是否 知道 告诉 帮我 请帮 觉得 应该 需要 已经 非常 比较 这样 那样 这里 那里 自己 大家""".split()
+    并且 而且 或者 关于 现在 是否 知道 告诉 帮我 请帮 觉得 应该 需要 已经 非常 比较 这样 那样 这里 那里
+    自己 大家""".split()
 )
 
 

@@ -28,13 +28,13 @@ _TERM_MASK = -_TERM_SPAN
 _GAIN_MASK = (1 << _GAIN_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
-_PAGE_POSTINGS = 490  # 3,920 bytes: with its row it fills one page of the file and spills into no second
+_PAGE_POSTINGS = 248  # two of them with their rows fill a page of the file and spill into no second
 _MAX_WAITING = 2_048  # postings; a search reads all of them
 _LEVEL_RATIO = 16
 _STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: about 10 ms of the writer's time
 
-_MAX_READ = 1_000  # postings that may bring new candidates; longer lists only add to those there are
-_MIN_CANDIDATES = 12
+_MAX_READ = 800  # postings that may bring new candidates; longer lists only add to those there are
+_MORE_CANDIDATES = 6  # than are wanted: neighbours and terms not read yet may change the order
 
 
 class Hit(NamedTuple):
@@ -126,10 +126,11 @@ def search(
     read = _read(db, sorted(zip(worths, posted, strict=True), key=lambda pair: pair[1].size), rest)
 
     evidence: dict[int, float] = {}
+    known = evidence.get
     for worth, gain_of in read:
         for entry_no, gain in gain_of.items():
-            evidence[entry_no] = evidence.get(entry_no, 0.0) + worth * gain
-    wanted = max(_MIN_CANDIDATES, 2 * limit) + len(exclude_sequences)
+            evidence[entry_no] = known(entry_no, 0.0) + worth * gain
+    wanted = limit + len(exclude_sequences) + _MORE_CANDIDATES
     best = nlargest(wanted, evidence, key=evidence.__getitem__)
     judged = _judge(_with_neighbours(db, scope_no, best, evidence), evidence, read, rest)
     hits = [Hit(sequence, score(value, total)) for value, sequence in judged if sequence not in exclude_sequences]
@@ -178,9 +179,10 @@ def _posted(db: sqlite3.Connection, scope_no: int, paged_no: int, terms: Sequenc
 
 def _slice(posted: _Posted, blob: bytes) -> None:
     page = memoryview(blob).cast("q")
+    end = posted.term + _TERM_SPAN
     start = bisect_left(page, posted.term)
-    stop = bisect_left(page, posted.term + _TERM_SPAN, start)
-    if stop > start:
+    if start < len(page) and page[start] < end:
+        stop = bisect_left(page, end, start)
         posted.postings += page[start:stop].tolist()
         posted.size += stop - start
 
@@ -263,9 +265,9 @@ _LAST_PAGES = """SELECT wanted.value, l.level, p.first, p.postings
 _WHOLE_PAGES = """SELECT page_no, size FROM recall_pages
     WHERE scope_no = ? AND level = ? AND first > ? AND first < ? ORDER BY first"""
 _ENTRIES = """SELECT entry_no, sequence, postings,
-        (SELECT coalesce(max(entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no 
+        (SELECT coalesce(max(entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no
             AND b.entry_no < e.entry_no),
-        (SELECT coalesce(min(entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no 
+        (SELECT coalesce(min(entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no
             AND a.entry_no > e.entry_no)
     FROM recall_entries AS e WHERE scope_no = ? AND entry_no IN (SELECT value FROM json_each(?))"""
 
