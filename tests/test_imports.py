@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("rpc",),
     ("server",),
-    ("app",),
+    ("app", "transfer"),
     ("__main__",),
 )
 """A room (a module, or a folder with all that is in it) knows itself and the rooms of earlier layers, none beside it:
