@@ -120,7 +120,7 @@ def test_quotation_marks_that_nobody_escaped_stay_in_the_fact() -> None:
 
 
 def test_objects_stand_for_themselves_on_lines_of_their_own() -> None:
-    check('- {"fact": "用户偏好黑色"}\n- {"fact" 坏}{"\n- {"fact": "用户教高二"}', "用户偏好黑色", "用户教高二")
+    check('- {"fact": "用户偏好黑色"}\n- {"fact" 坏}\n- {"fact": "用户教高二"}', "用户偏好黑色", "用户教高二")
 
 
 @pytest.mark.parametrize(
