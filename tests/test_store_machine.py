@@ -33,13 +33,14 @@ STRANGER = Scope("school-8", "exam", "wang")
 OP = NewOp(OpKind.FOLD, "own", "m", Usage(10, 1, 7), "", 5)
 SIZES = (1, 40, 900)
 """How often a run's word stands in its output: a line, a few, more than a small call takes."""
+KEYS = st.sampled_from(["", "", "monday"])
+"""Two conversations, so that much befalls each of them."""
+PLACES = st.sampled_from([0, 1, -1, -2, -3])
 
 
 class StoreMachine(RuleBasedStateMachine):
     """One scope of a store on a file of its own, and the model of it."""
 
-    talks = Bundle("talks")
-    runs = Bundle("runs")
     stale = Bundle("stale")
 
     def __init__(self) -> None:
@@ -50,7 +51,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.model: dict[str, Talk] = {}
         self.buried_runs: list[Written] = []
         self.buried_threads: list[str] = []
-        self.keys: dict[str, str] = {}
         self.recorded = 0
         self.ops = 0
 
@@ -75,62 +75,51 @@ class StoreMachine(RuleBasedStateMachine):
         number = next(self.numbers)
         return NewRun(f"run-{number}", f"q{number}_", f"z{number}_" * size, outcome, usage=Usage(1, 1, 1))
 
-    def _written(self, ref: ThreadRef, outcome: RunOutcome, size: int) -> tuple[str, str]:
+    def _written(self, ref: ThreadRef, outcome: RunOutcome, size: int) -> Talk:
         run = self._new_run(outcome, size)
         answer = self._record(run, ref)
         assert answer.created
+        assert answer.thread_id not in self.buried_threads
         talk = self.model.setdefault(answer.thread_id, Talk(answer.thread_id))
         talk.runs.append(Written(run.run_id, answer.sequence, run.input, run.output, outcome))
         talk.archived = False
         talk.key = talk.key or ref.thread_key
         self.recorded += 1
         assert answer.fold_due == (self._uncovered(talk) > RECENT_RUNS)
-        return answer.thread_id, run.run_id
+        return talk
 
     def _uncovered(self, talk: Talk) -> int:
         return len(talk.runs) - self._do(self.store.get_thread(SCOPE, talk.thread_id)).folded_count
 
-    @rule(target=talks, outcome=st.sampled_from(RunOutcome), size=st.sampled_from(SIZES))
-    def open_a_thread(self, outcome: RunOutcome, size: int) -> str:
-        return self._written(ThreadRef(), outcome, size)[0]
+    def _talk(self, key: str) -> Talk:
+        """The living thread of a key, with a run at least; the empty key stands for a thread that has none."""
+        talk = next((t for t in self.model.values() if t.key == key), None)
+        if talk is None or not talk.runs:
+            ref = ThreadRef(thread_key=key) if key or talk is None else ThreadRef(talk.thread_id)
+            again = self._written(ref, RunOutcome.COMPLETED, 1)
+            assert talk in (None, again)
+            talk = again
+        return talk
 
-    @rule(target=talks, key=st.sampled_from(["monday", "tuesday"]))
-    def record_by_key(self, key: str) -> str:
-        thread_id, _ = self._written(ThreadRef(thread_key=key), RunOutcome.COMPLETED, 1)
-        if self.keys.get(key) in self.model:
-            assert thread_id == self.keys[key]
-        else:
-            assert thread_id not in self.keys.values()
-        self.keys[key] = thread_id
-        return thread_id
+    @rule(key=KEYS, outcomes=st.lists(st.sampled_from(RunOutcome), min_size=1, max_size=5), by_key=st.booleans())
+    def record(self, key: str, outcomes: list[RunOutcome], by_key: bool) -> None:
+        talk = self._talk(key)
+        ref = ThreadRef(thread_key=key) if key and by_key else ThreadRef(talk.thread_id)
+        for outcome in outcomes:
+            assert self._written(ref, outcome, 1) is talk
 
-    @rule(target=runs, thread_id=talks, outcomes=st.lists(st.sampled_from(RunOutcome), min_size=1, max_size=4))
-    def record(self, thread_id: str, outcomes: list[RunOutcome]) -> Any:
-        if thread_id not in self.model:
-            with pytest.raises(Deleted):
-                self._record(self._new_run(RunOutcome.COMPLETED, 1), ThreadRef(thread_id))
-            return multiple()
-        return multiple(*(self._written(ThreadRef(thread_id), outcome, 1)[1] for outcome in outcomes))
+    @rule(key=KEYS, size=st.sampled_from(SIZES), outcome=st.sampled_from(RunOutcome))
+    def record_a_long_one(self, key: str, size: int, outcome: RunOutcome) -> None:
+        self._written(ThreadRef(self._talk(key).thread_id), outcome, size)
 
-    @rule(target=runs, thread_id=talks, size=st.sampled_from(SIZES))
-    def record_one_of_size(self, thread_id: str, size: int) -> Any:
-        if thread_id not in self.model:
-            return multiple()
-        return self._written(ThreadRef(thread_id), RunOutcome.COMPLETED, size)[1]
-
-    @rule(run_id=runs, other=st.sampled_from(["", "input", "output", "outcome", "thread"]))
-    def retry(self, run_id: str, other: str) -> None:
-        found = self._find(run_id)
-        if found is None:
-            with pytest.raises(Deleted):
-                self._record(NewRun(run_id, "anything", "", RunOutcome.COMPLETED), ThreadRef())
-            return
-        talk, run = found
-        again = NewRun(run_id, run.input, run.output, run.outcome, provider="another", labels={"a": "b"})
+    @rule(key=KEYS, at=PLACES, other=st.sampled_from(["", "input", "output", "outcome", "thread"]))
+    def retry(self, key: str, at: int, other: str) -> None:
+        talk = self._talk(key)
+        run = talk.runs[at % len(talk.runs)]
+        again = NewRun(run.run_id, run.input, run.output, run.outcome, provider="another", labels={"a": "b"})
         if not other:
             for ref in (ThreadRef(), ThreadRef(talk.thread_id)):
-                answer = self._record(again, ref)
-                assert answer == Recorded(run_id, talk.thread_id, False, run.sequence, False)
+                assert self._record(again, ref) == Recorded(run.run_id, talk.thread_id, False, run.sequence, False)
             return
         elsewhere = ids.mint_thread_id(self.store.secret, SCOPE, b"elsewhere-")
         ref = ThreadRef(elsewhere if other == "thread" else talk.thread_id)
@@ -138,17 +127,29 @@ class StoreMachine(RuleBasedStateMachine):
         with pytest.raises(RunConflict):
             self._record(replace(again, **{name: changed[name] for name in changed if name == other}), ref)
 
-    @rule(thread_id=talks, room=st.sampled_from([400, 700, 6000]), calls=st.sampled_from([1, 2, 50]))
-    def fold(self, thread_id: str, room: int, calls: int) -> None:
-        for _ in range(calls):
-            state = self._do(self.store.fold_state(SCOPE, thread_id))
-            if state is None:
-                assert thread_id not in self.model or self._uncovered(self.model[thread_id]) <= RECENT_RUNS
-                return
-            assert self._commit(thread_id, state, self._folded(state, room))
+    @rule(at=PLACES)
+    def retry_what_was_deleted(self, at: int) -> None:
+        for run in self.buried_runs[at:][:1]:
+            with pytest.raises(Deleted):
+                self._record(NewRun(run.run_id, run.input, run.output, run.outcome), ThreadRef())
+        for thread_id in self.buried_threads[at:][:1]:
+            with pytest.raises(Deleted):
+                self._record(self._new_run(RunOutcome.COMPLETED, 1), ThreadRef(thread_id))
+            assert not self._commit_empty(thread_id)
 
-    @rule(target=stale, thread_id=talks)
-    def read_what_is_due(self, thread_id: str) -> Any:
+    @rule(key=KEYS, room=st.sampled_from([400, 700, 6000]), calls=st.sampled_from([1, 2, 50]))
+    def fold(self, key: str, room: int, calls: int) -> None:
+        talk = self._talk(key)
+        for _ in range(calls):
+            state = self._do(self.store.fold_state(SCOPE, talk.thread_id))
+            if state is None:
+                assert self._uncovered(talk) <= RECENT_RUNS
+                return
+            assert self._commit(talk.thread_id, state, self._folded(state, room))
+
+    @rule(target=stale, key=KEYS)
+    def read_what_is_due(self, key: str) -> Any:
+        thread_id = self._talk(key).thread_id
         state = self._do(self.store.fold_state(SCOPE, thread_id))
         return multiple() if state is None else (thread_id, state)
 
@@ -177,62 +178,52 @@ class StoreMachine(RuleBasedStateMachine):
         self.ops += 1
         return self._do(self.store.commit_fold(SCOPE, thread_id, state.revision, fold, OP, None, 1))
 
-    @rule(thread_id=talks)
-    def fail_to_fold(self, thread_id: str) -> None:
+    def _commit_empty(self, thread_id: str) -> bool:
         self.ops += 1
-        self._do(self.store.record_op(SCOPE, thread_id, OP._replace(error_reason="PROVIDER_TIMEOUT"), None, 1))
+        fold = Fold("words of nobody", frozenset(), 1, 1)
+        return self._do(self.store.commit_fold(SCOPE, thread_id, 0, fold, OP, None, 1))
 
-    @rule(run_id=runs)
-    def delete_run(self, run_id: str) -> None:
-        found = self._find(run_id)
-        if found is None:
-            with pytest.raises(RunNotFound):
-                self._do(self.store.delete_run(SCOPE, run_id))
-            return
-        talk, run = found
-        assert self._do(self.store.delete_run(SCOPE, run_id)) == talk.thread_id
-        talk.runs.remove(run)
+    @rule(key=KEYS)
+    def fail_to_fold(self, key: str) -> None:
+        self.ops += 1
+        op = OP._replace(error_reason="PROVIDER_TIMEOUT")
+        self._do(self.store.record_op(SCOPE, self._talk(key).thread_id, op, None, 1))
+
+    @rule(key=KEYS, at=PLACES)
+    def delete_run(self, key: str, at: int) -> None:
+        talk = self._talk(key)
+        run = talk.runs.pop(at % len(talk.runs))
+        assert self._do(self.store.delete_run(SCOPE, run.run_id)) == talk.thread_id
         self.buried_runs.append(run)
+        with pytest.raises(RunNotFound):
+            self._do(self.store.delete_run(SCOPE, run.run_id))
 
-    @rule(thread_id=talks)
-    def delete_thread(self, thread_id: str) -> None:
-        talk = self.model.get(thread_id)
-        if talk is None or not talk.runs:
-            with pytest.raises(ThreadNotInScope):
-                self._do(self.store.delete_thread(SCOPE, thread_id))
-            return
-        assert self._do(self.store.delete_thread(SCOPE, thread_id)) == len(talk.runs)
+    @rule(key=KEYS)
+    def delete_thread(self, key: str) -> None:
+        talk = self._talk(key)
+        assert self._do(self.store.delete_thread(SCOPE, talk.thread_id)) == len(talk.runs)
         self.buried_runs += talk.runs
-        self.buried_threads.append(thread_id)
-        del self.model[thread_id]
+        self.buried_threads.append(talk.thread_id)
+        del self.model[talk.thread_id]
+        with pytest.raises(ThreadNotInScope):
+            self._do(self.store.delete_thread(SCOPE, talk.thread_id))
 
-    @rule(thread_id=talks, name=st.sampled_from(["Exam", "考试"]))
-    def rename(self, thread_id: str, name: str) -> None:
-        if self._alive(thread_id):
-            assert self._do(self.store.rename_thread(SCOPE, thread_id, name)).title == name
-            self.model[thread_id].named = name
-
-    @rule(thread_id=talks, state=st.sampled_from(ThreadState))
-    def archive(self, thread_id: str, state: ThreadState) -> None:
-        if self._alive(thread_id):
-            assert self._do(self.store.set_thread_state(SCOPE, thread_id, state)).state is state
-            self.model[thread_id].archived = state is ThreadState.ARCHIVED
+    @rule(key=KEYS, name=st.sampled_from(["Exam", "考试"]), state=st.sampled_from(ThreadState))
+    def rename_and_archive(self, key: str, name: str, state: ThreadState) -> None:
+        talk = self._talk(key)
+        assert self._do(self.store.rename_thread(SCOPE, talk.thread_id, name)).title == name
+        assert self._do(self.store.set_thread_state(SCOPE, talk.thread_id, state)).state is state
+        talk.named, talk.archived = name, state is ThreadState.ARCHIVED
 
     @rule()
     def restart(self) -> None:
         self._do(self.store.close())
         self.open()
         due = {thread_id for scope, thread_id in self._do(self.store.due_threads())}
-        assert due == {t.thread_id for t in self.model.values() if self._alive(t.thread_id) and self._is_due(t)}
+        assert due == {t.thread_id for t in self.model.values() if t.runs and self._is_due(t)}
 
     def _is_due(self, talk: Talk) -> bool:
         return self._uncovered(talk) > RECENT_RUNS
-
-    def _alive(self, thread_id: str) -> bool:
-        return thread_id in self.model and bool(self.model[thread_id].runs)
-
-    def _find(self, run_id: str) -> tuple[Talk, Written] | None:
-        return next(((t, r) for t in self.model.values() for r in t.runs if r.run_id == run_id), None)
 
     @invariant()
     def every_run_is_covered_shown_or_omitted_and_none_twice(self) -> None:
