@@ -14,6 +14,7 @@ from memsvc.rules.markers import BREAKS, CLOSERS
 Excuse = Callable[[str, "re.Match[str]"], bool]
 _REACH = 200
 
+_CALLOUT = "[!IMPORTANT]"  # How Markdown marks a note.
 _QUOTES = "\"'`"
 # A call, an assignment, an output command, a sum: what stands right before a string in code, and hardly in prose.
 _BEFORE_STRING = re.compile(r"(?:\w[(\[]|=|\b(?:return|echo|print|printf|puts)|\+)\s{0,2}[rbfu$@]{0,2}$", re.A)
@@ -26,7 +27,7 @@ _SETTING = re.compile(rf"[{BREAKS}\s]{{0,8}}[;#]?\s?[\w.-]{{1,60}}\s{{0,8}}=", r
 _BEFORE_LIST = re.compile(r"(?:[(=,+]|\breturn)\s?$")
 _AFTER_GENERIC = re.compile(r"\s?(?:[(),;:&?*{=]|\w{1,40}\s?[=;,(){])", re.A)
 _ELEMENT = re.compile(r"\s{0,40}<(?!/?(?:system|user|assistant|human|bot))|[^\s<>]{1,40}</", re.A | re.I)
-_GLUED = re.compile(r"[@/.\w-]|[:：]\S", re.A)
+_GLUED = re.compile(r"[@/._-]|[:：]\S", re.A)
 _BULLET = re.compile(r"(?:^|\s)[-*+•]\s")
 _VALUE = re.compile(
     rf"[^\S{BREAKS}]+(?:[\"']?[\w./@$-]{{1,40}}[\"']?|\{{)(?:\s=\s[\w\"'.]{{1,40}})?[,;]?"
@@ -42,7 +43,7 @@ _ROLE = re.compile(r"(?:system|user|assistant|human|ai|bot|developer|instruction
 def _code(shown: str, found: re.Match[str]) -> bool:
     """A string of a program, an index, a link, an attribute, the head of a section of settings, a type's parameter."""
     at = found.start("open")
-    if _in_string(shown, at):
+    if _in_string(shown, at) or shown.startswith(_CALLOUT, at):
         return True
     before, closed = shown[at - 1], _CLOSED.match(shown, at + 1)
     glued = before.isascii() and (before.isalnum() or before in "_])")
@@ -107,9 +108,7 @@ def _record(shown: str, found: re.Match[str]) -> bool:
 def _entry(shown: str, found: re.Match[str]) -> bool:
     """An item of a list, a key of JSON, a name in its space (`<sys:x>`), `user:group`, a setting among others."""
     lead, colon = found["lead"], found.start("colon")
-    quoted = lead.endswith(('"', "'")) and shown[colon - 1] == lead[-1]
-    spaced = lead.endswith("<") and shown[colon + 1 : colon + 2].isalnum()
-    if _BULLET.search(lead) or spaced or (quoted and _JSON_VALUE.match(shown, colon + 1)):
+    if lead and _leads_entry(lead, shown, colon):
         return True
     who = shown[found.start("who") : found.end("who")]
     if who in ("user", "sys") and _GROUP.match(shown, colon):
@@ -122,18 +121,25 @@ def _entry(shown: str, found: re.Match[str]) -> bool:
     return account and bool(_LINE_END.match(shown, colon + 1)) and _among_entries(shown, found, above=False)
 
 
+def _leads_entry(lead: str, shown: str, colon: int) -> bool:
+    """Whether what stands before the word makes it an item, a key of JSON or a name in its space."""
+    if lead.endswith(('"', "'")) and shown[colon - 1] == lead[-1] and _JSON_VALUE.match(shown, colon + 1):
+        return True
+    if lead.endswith("<") and shown[colon + 1 : colon + 2].isalnum():
+        return True
+    return _BULLET.search(lead) is not None
+
+
 def _among_entries(shown: str, found: re.Match[str], above: bool = True) -> bool:
     """Whether the line below, or that above as well, is an entry, and none is a role's."""
     start, end = found.start(), found.end()
-    before = shown.rfind("\n", max(0, start - _REACH), start) + 1 if start and above else 0
     after = shown.find("\n", end, end + _REACH) + 1
-    among = False
-    for at in (after, before):
-        entry = _ENTRY.match(shown, at) if at else None
-        if entry and _ROLE.match(entry[1]):
-            return False
-        among = among or entry is not None
-    return among
+    below = _ENTRY.match(shown, after) if after else None
+    if below and _ROLE.match(below[1]):
+        return False
+    before = shown.rfind("\n", max(0, start - _REACH), start) + 1 if start and above else 0
+    over = _ENTRY.match(shown, before) if before else None
+    return (below or over) is not None and not (over and _ROLE.match(over[1]))
 
 
 EXCUSES: dict[str, Excuse] = {"code": _code, "generic": _generic, "record": _record, "entry": _entry}

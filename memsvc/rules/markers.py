@@ -1,9 +1,9 @@
 """What a forgery of structure looks like, kind by kind, as tables of words and the patterns made of them.
 
 Patterns read the skeleton of a text (folded, lower case, look-alikes made plain) behind one line feed. A match names
-by group what loses its force: `open`, `close`, `colon`, `paren`, `seam`. What decides a match lies ahead of its first
-delimiter and holds no delimiter that could be disarmed in its stead, so that what was disarmed is not found again.
-Repetitions are bounded or possessive, and every pattern starts with one character or a small class.
+by group what loses its force: `open`, `close`, `colon`, `paren`, `unparen`, `seam`. What is put in their place belongs
+to no pattern, so what was disarmed is not found again. Repetitions are bounded or possessive, and every pattern starts
+with one character or a small class: linear, whoever writes the text.
 """
 
 from __future__ import annotations
@@ -33,13 +33,21 @@ _LETTER_FORMS = {
     "s": "[s5$ς]",
     "t": "[t7+]",
 }
+# Words are listed in simplified characters and found in traditional ones.
+_TRADITIONAL = dict(
+    zip(
+        "统户员开发级优权设规则讯会话历识库检结实请轮该过关题输机类馈",
+        "統戶員開發級優權設規則訊會話歷識庫檢結實請輪該過關題輸機類饋",
+        strict=True,
+    )
+)
 _BETWEEN = r"[\s_.·•*~|/\\-]{0,3}"
 _BLANK = rf"[^\S{BREAKS}]"
 _LINE = rf"[{BREAKS}]"
 _SYMBOLS = "\u2000-\u2027\u202a-\u2bff\U0001f000-\U0001faff"
 _LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+\\/{{(（「^@$&·{_SYMBOLS}-])*+"
 _LABEL_LEAD = rf"(?:{_BLANK}|[>#*_~\"'`=|+\\/{{(（「^@$&·{_SYMBOLS}\[【〔〖〚<〈-])*+"
-_DECOR = rf"[\s/#*_=~^@$&+·{_SYMBOLS}-]{{0,6}}"
+_DECOR = rf"[\s/!#*_=~^@$&+·{_SYMBOLS}-]{{0,6}}"
 _END = r"(?![a-z0-9])"
 
 
@@ -60,8 +68,8 @@ def _pieces(word: str) -> list[str]:
 
 
 def _form(letter: str) -> str:
-    folded = unicodedata.normalize("NFKC", letter)
-    return f"[{letter}{folded}]" if folded != letter else _LETTER_FORMS.get(letter, re.escape(letter))
+    others = unicodedata.normalize("NFKC", letter) + _TRADITIONAL.get(letter, "")
+    return f"[{letter}{others}]" if others != letter else _LETTER_FORMS.get(letter, re.escape(letter))
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -94,7 +102,7 @@ AUTHORITY = (
 AUTHORITY_NOUNS = (
     "message|messages|msg|prompt|prompts|instruction|instructions|note|notice|override|update|command|commands|"
     "directive|alert|mode|role|administrator|admin|notification|warning|reminder|policy|rules|begin|start|end|reset|"
-    "announcement|input|content"
+    "announcement|input|content|response|reply|turn"
 ).split("|")
 BEFORE_AUTHORITY = (
     "begin|start|end|of|the|new|hidden|secret|updated|critical|urgent|high|highest|top|priority|root|internal|"
@@ -113,7 +121,7 @@ PIPE_NAMES = (
     "im_start|im_end|im_sep|im_middle|endoftext|startoftext|begin_of_text|end_of_text|start_header_id|end_header_id|"
     "eot_id|eom_id|python_tag|fim_prefix|fim_middle|fim_suffix|endofprompt|end_of_turn|start_of_turn|endofturn|"
     "start_of_role|end_of_role|begin_of_sentence|end_of_sentence|channel|return|constrain|observation|assistant|"
-    "system|user|human|bot|developer|tool|end"
+    "system|user|human|bot|developer|tool|turn|end"
 ).split("|")
 ANGLE_TOKENS = (
     "s|bos|eos|sop|eop|eot|eom|eod|eoh|eoa|im_start|im_end|endoftext|start_of_turn|end_of_turn|start_of_image|"
@@ -123,7 +131,7 @@ ANGLE_TOKENS = (
 SQUARE_TOKENS = (
     "inst|system_prompt|available_tools|tool_calls|tool_results|tool_content|gmask|smask|endofturn|end_of_turn"
 ).split("|")
-NUMBERED_TOKENS = r"(?:reserved|extra_id|unused|extra|reserved_special_token)_?\d{1,4}|seed:[a-z_]{1,20}"
+NUMBERED_TOKENS = r"(?:reserved|extra_id|unused|extra|special|reserved_special_token)_?\d{1,4}|seed:[a-z_]{1,20}"
 
 # Whom a line can claim to be spoken by. Nouns of authority may follow the first list.
 SPEAKERS = "system|sys".split("|")
@@ -132,7 +140,9 @@ ROLES = (
     "instruction|new instruction|new instructions|important instruction|important instructions|system instructions|"
     "ai|bot|gpt|developer message|user message"
 ).split("|")
-ROLES_ZH = "用户|助手|智能助手|ai助手|人类|机器人|人工智能".split("|")
+ROLES_ZH = (
+    "用户|助手|智能助手|ai助手|人类|机器人|人工智能|新指令|新的指令|最新指令|重要指令|超级指令|开发者指令|管理员指令"
+).split("|")
 SPEAKERS_ZH = ["系统"]
 SPEAKER_NOUNS_ZH = "提示词|提示|指令|消息|信息|命令|设定|角色|管理员|规则|要求|通知".split("|")
 # In headings of prompts (`### Response:`), and nowhere else.
@@ -208,7 +218,11 @@ _LABEL_END = (
 RULES: tuple[Rule, ...] = (
     # Chat template tokens. Some servers read them as tokens wherever they stand, so nothing excuses them.
     _rule("token", r"(?P<open><)(?=\|[^\s|<>]{1,48}\|\s{0,2}(?P<close>>))"),
-    _rule("token", rf"(?P<open><)(?=\s{{0,2}}\|\s{{0,2}}{any_of(PIPE_NAMES)}\s{{0,2}}\|\s{{0,2}}(?P<close>>)?)"),
+    _rule(
+        "token",
+        rf"(?P<open><)(?=\s{{0,2}}\|\s{{0,2}}{any_of(PIPE_NAMES)}\s{{0,2}}(?:\|\s{{0,2}}(?P<close>>)?|>))",
+    ),
+    _rule("token", rf"(?P<open><)(?={any_of(PIPE_NAMES)}\|(?P<close>>))"),
     _rule("token", rf"(?P<open>[{_SQ}])(?=\|\s{{0,2}}{any_of(PIPE_NAMES)}\s{{0,2}}\|\s{{0,2}}(?P<close>[{_SC}]))"),
     _rule(
         "token",
@@ -279,12 +293,12 @@ RULES: tuple[Rule, ...] = (
 _OPENED = [
     *(BEFORE_AUTHORITY + AUTHORITY + AUTHORITY_ZH + PIPE_NAMES + SQUARE_TOKENS + PLAIN_ROLES + MARK_ROLES),
     *(word for word in ANGLE_TOKENS if len(word) > 3),
-    *("重要", "reserved", "extra", "unused", "seed", *_TITLES),
+    *("重要", "reserved", "extra", "special", "unused", "seed", *_TITLES),
 ]
 _CLAIMED = SPEAKERS + ROLES + ROLES_ZH + SPEAKERS_ZH
 _GATE = re.compile(
     rf"[{_SQ}{_AO}«《(（{{#{BREAKS}](?:"
-    rf"(?<=[{_SQ}{_AO}«《{{])(?:[\s/#*_=~|^@$&+·{_SYMBOLS}-]{{0,8}}{any_of(_OPENED)}|\|[^\s|<>]{{1,48}}\|)"
+    rf"(?<=[{_SQ}{_AO}«《{{])(?:[\s/!#*_=~|^@$&+·{_SYMBOLS}-]{{0,8}}{any_of(_OPENED)}|\|[^\s|<>]{{1,48}}\|)"
     rf"|(?<=[{_AO}])\s{{0,2}}/?\s{{0,2}}[a-z]{{1,3}}\s{{0,2}}/?\s?[{_AC}]"
     rf"|(?<=[(（])\s{{0,3}}{any_of(_LABELS)}"
     rf"|(?<=[{BREAKS}]){_LABEL_LEAD}{any_of(_CLAIMED)}[^{BREAKS}:：]{{0,120}}[:：]"
