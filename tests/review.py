@@ -1,17 +1,23 @@
-"""How tests review what is known of a user: facts and candidates of one scope in a few words, and a model that proposes."""
+"""How tests review what is known of a user: facts and candidates of a scope in few words, and a model that proposes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from memsvc.model import Scope
+from memsvc.store import read_core_log
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
-from tests.conftest import Running
+from tests.conftest import Running, Start
 from tests.fakes.provider import Behaviour, FakeProvider, by_kind, says
+from tests.talk import Talk
 
+BLACK = "用户偏好黑色封面"
+GRADE = "用户教高二数学"
 SUMMARY = says("用户与助手讨论了试卷的安排。")
 
 
@@ -83,3 +89,30 @@ def configured(providers: dict[str, FakeProvider], local: Sequence[str] = ()) ->
     return {
         name: {"base_url": fake.base_url, "model": "small", "local": name in local} for name, fake in providers.items()
     }
+
+
+async def begun(start: Start, scope: pb.Scope, provider: FakeProvider, **settings: Any) -> tuple[Running, Talk, Review]:
+    """Starts a daemon whose one provider, a cloud, is this; returns it, a conversation and its reviewer."""
+    running = await start(**{"providers": configured({"cloud": provider})} | settings)
+    return running, Talk(running, scope, provider="cloud"), Review(running, scope)
+
+
+async def propose(talk: Talk, provider: FakeProvider, *facts: str | dict[str, Any], said: str = "") -> str:
+    """Has the model propose after a run of a new conversation; returns the run's id."""
+    provider.behave = proposes(*facts)
+    texts = [fact if isinstance(fact, str) else fact["fact"] for fact in facts]
+    run_id = await talk.record(said or "；".join(texts), thread_id="")
+    await talk.running.settle()
+    provider.behave = nothing()
+    return run_id
+
+
+def trail(path: Path, scope: pb.Scope) -> list[tuple[str, str, str, str]]:
+    """The changes in the trail: who, what, and the words before and after."""
+    read = read_core_log(path, Scope(scope.tenant_id, scope.agent_id, scope.user_id))
+    return [(entry.actor, entry.change, entry.text_before, entry.text_after) for entry in read]
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of the test's database."""
+    return sorted(folder.glob("memsvc.db*"))

@@ -66,7 +66,7 @@ def _read_object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
     while at < len(text) and text[at] not in _CLOSE_OBJECT:
         name, at = (_read_string if text[at] in _CLOSING else _read_word)(text, at)
         at = _skip(text, at)
-        if not isinstance(name, str) or at >= len(text) or text[at] not in _COLONS:
+        if not isinstance(name, str) or "\n" in name or at >= len(text) or text[at] not in _COLONS:
             raise _NotRead
         read[name.strip().casefold()], at = _read_value(text, _skip(text, at + 1), depth + 1)
         at = _skip(text, at, _COMMAS)
