@@ -13,6 +13,7 @@ from tests.eval.common import DataMissingError, data_folder
 
 PARTS = {
     "boundary": "tests.eval.boundary",
+    "recall": "tests.eval.recall",
     "redline": "tests.eval.redline",
 }
 """Each module has a `run(data: Path) -> bool` that prints its tables and says whether its targets are met."""

@@ -1,0 +1,142 @@
+"""The scale of recall: what weighs how much, and that a score means the same in any scope."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsvc.rules.ranking import (
+    GAIN_LEVELS,
+    GAINS,
+    THRESHOLD,
+    divide,
+    gain_level,
+    neighbour_share,
+    score,
+    weight,
+)
+from memsvc.rules.terms import Kind, count_terms, query_terms
+
+SIZES = (1, 10, 1_000, 100_000)
+
+
+def score_in(query: str, text: str, entries: int, shares: dict[str, float]) -> float:
+    """The score of `text` for `query` in a scope whose other runs have each term in its share of them."""
+    counts = count_terms(text)
+    length = sum(counts.values())
+    evidence = total = 0.0
+    for term in query_terms(query):
+        found = (term.term in counts) + round(shares.get(term.term, 0.0) * (entries - 1))
+        worth = weight(term.kind, found, entries)
+        total += worth
+        if term.term in counts:
+            evidence += worth * GAINS[gain_level(counts[term.term], length)]
+    return score(evidence, total)
+
+
+def check(query: str, text: str, shares: dict[str, float]) -> None:
+    """One pair scores the same, give or take 0.05, whatever the size of the scope."""
+    scores = [score_in(query, text, entries, shares) for entries in SIZES]
+    assert max(scores) - min(scores) <= 0.05, scores
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("配置", "修改API配置文件里的超时"),
+        ("API配置超时", "修改API配置文件里的超时"),
+        ("我的早报呢", "每天早上八点把早报发给我"),
+        ("What did the vet say about the paw?", "My dog has a sore paw, which vet is near?"),
+        ("明天去医院要带什么", "周五去医院复查膝盖"),
+    ],
+)
+def test_a_pair_scores_the_same_in_scopes_of_any_size_that_lack_its_words(query: str, text: str) -> None:
+    check(query, text, {})
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "shares"),
+    [
+        ("plan a trip to Lisbon", "a trip to Lisbon in May", {"plan": 0.01, "trip": 0.01, "lisbon": 0.0001}),
+        ("修改超时", "修改API配置文件里的超时", {"修改": 0.004, "超时": 0.0005, "改超": 0.0, "修": 0.02, "改": 0.05}),
+        ("dog food", "what food does a dog need", {"dog": 0.004, "food": 0.008}),
+    ],
+)
+def test_a_pair_scores_the_same_where_its_words_are_as_common_as_words_are(
+    query: str, text: str, shares: dict[str, float]
+) -> None:
+    check(query, text, shares)
+
+
+def test_a_word_in_every_other_run_weighs_less_than_a_rare_one() -> None:
+    assert weight(Kind.WORD, 500, 1_000) < 0.3 * weight(Kind.WORD, 2, 1_000)
+
+
+def test_the_only_run_of_a_scope_does_not_make_its_own_words_common() -> None:
+    assert weight(Kind.WORD, 1, 1) == weight(Kind.WORD, 0, 1) == weight(Kind.WORD, 1, 100_000)
+
+
+def test_a_pair_is_worth_more_than_a_weak_pair_and_that_more_than_a_character() -> None:
+    assert weight(Kind.PAIR, 1, 10) > weight(Kind.LOOSE, 1, 10) > weight(Kind.CHAR, 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("早报", "早报"),
+        ("Where are the spare keys?", "Where are the spare keys?"),
+        ("把上周的会议纪要发给全组", "把上周的会议纪要发给全组"),
+    ],
+)
+def test_the_same_text_scores_near_one(query: str, text: str) -> None:
+    assert score_in(query, text, 1_000, {}) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "bears"),
+    [
+        ("配置", "修改API配置文件里的超时", True),
+        ("我的早报呢", "每天早上八点把早报发给我", True),
+        ("v2.3", "升级到v2.3之后报错", True),
+        ("How do I feed the cats?", "The cat only eats at night", True),
+        ("帮我写一首关于秋天的诗", "怎样煮溏心蛋", False),
+        ("Translate this poem into French", "The cat only eats at night", False),
+        ("周末去哪里爬山", "把这段话翻译成英文", False),
+    ],
+)
+def test_the_threshold_tells_what_bears_on_a_query(query: str, text: str, bears: bool) -> None:
+    assert (score_in(query, text, 12, {}) > THRESHOLD) is bears
+
+
+def test_characters_are_read_for_themselves_only_where_little_else_is_said() -> None:
+    leading, following = divide(query_terms("早报"))
+    assert (len(leading), following) == (3, [])
+    leading, following = divide(query_terms("把早报配置发来"))
+    assert {term.kind for term in following} == {Kind.CHAR}
+    assert Kind.CHAR not in {term.kind for term in leading}
+
+
+def test_a_short_turn_leans_on_its_neighbours_and_a_long_one_hardly() -> None:
+    assert neighbour_share(0) == neighbour_share(10) == 0.5
+    assert neighbour_share(1_000) < 0.05
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_gain_has_a_level_that_rises_with_the_count_and_falls_with_the_length(count: int, more: int) -> None:
+    length = count + more
+    assert 0 <= gain_level(count, length) <= gain_level(count + 1, length) < GAIN_LEVELS
+    assert gain_level(count, length + more) <= gain_level(count, length)
+
+
+@given(st.sampled_from(Kind), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_weight_is_positive_and_falls_with_the_runs_that_have_the_term(kind: Kind, found: int, more: int) -> None:
+    entries = max(found + more, 1)
+    assert 0 < weight(kind, min(found + 1, entries), entries) <= weight(kind, found, entries) <= 7
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6))
+def test_a_score_is_between_zero_and_one_and_rises_with_the_evidence(
+    evidence: float, more: float, total: float
+) -> None:
+    assert 0 <= score(evidence, total) <= score(evidence + more, total) <= 1

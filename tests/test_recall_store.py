@@ -1,0 +1,250 @@
+"""The recall index in a real file: what is found, what stays apart, and that what leaves leaves nothing behind."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsvc.rules.ranking import THRESHOLD
+from memsvc.rules.terms import count_terms, query_terms
+from memsvc.store.sqlite import migrate
+from memsvc.store.sqlite.recall import Hit, index_run, search, unindex_run, unindex_thread
+
+SMALL_TALK = [
+    "帮我写一首关于秋天的诗",
+    "把这段话翻译成英文",
+    "周末去哪里爬山",
+    "推荐一本历史小说",
+    "怎样煮溏心蛋",
+    "Plan a birthday party for ten",
+    "解释一下量子纠缠",
+    "给孩子讲个睡前故事",
+]
+
+
+@contextmanager
+def opened(path: Path | str = ":memory:") -> Iterator[sqlite3.Connection]:
+    """A migrated database in a transaction, as a unit of work finds it."""
+    db = sqlite3.connect(path, isolation_level=None)
+    migrate.apply(db, migrate.shipped(), now_us=0)
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute("BEGIN IMMEDIATE")
+    yield db
+    db.close()
+
+
+def index(db: sqlite3.Connection, sequence: int, text: str, *, thread: int | None = None, scope: int = 1) -> None:
+    index_run(db, scope, sequence if thread is None else thread, sequence, count_terms(text))
+
+
+def find(db: sqlite3.Connection, query: str, *, scope: int = 1, limit: int = 3) -> list[Hit]:
+    return search(db, scope, query_terms(query), limit)
+
+
+def everything(db: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
+    """All rows of the index; page numbers, which tell nothing, aside."""
+    tables = ("recall_scopes", "recall_entries", "recall_levels")
+    pages = "SELECT scope_no, level, first, size, postings FROM recall_pages ORDER BY 1, 2, 3"
+    return [
+        *(db.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables),
+        list(db.execute(pages)),
+    ]
+
+
+def postings(db: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Scope and posting of all that stands on pages, each as often as it does."""
+    rows = db.execute("SELECT scope_no, postings FROM recall_pages")
+    return sorted((scope, p) for scope, blob in rows for p in memoryview(blob).cast("q"))
+
+
+def check(query: str, *expected: int) -> None:
+    """Among small talk and four telling runs (1 to 4), these are injected for `query`, best first."""
+    with opened() as db:
+        told = ["每天早上八点把早报发给我", "修改API配置文件里的超时", "C盘快满了怎么清理", "升级到v2.3之后报错"]
+        for sequence, text in enumerate([*told, *SMALL_TALK], 1):
+            index(db, sequence, text)
+        hits = find(db, query)
+    assert [hit.sequence for hit in hits if hit.score > THRESHOLD] == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("早报", 1),
+        ("我的早报呢", 1),
+        ("超", 2),
+        ("配置", 2),
+        ("API配置", 2),
+        ("api 配置", 2),
+        ("timeout of the API?", 2),
+        ("C盘", 3),
+        ("c盘", 3),
+        ("Ｃ盘", 3),
+        ("C盘空间", 3),
+        ("v2.3", 4),
+        ("birthday parties", 10),
+    ],
+)
+def test_short_words_mixed_tokens_and_plurals_find_their_run(query: str, expected: int) -> None:
+    check(query, expected)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", " ", "的", "what is it", "是什么", '"', "*", "NEAR(", "-", "' OR 1=1 --", "鲸", "Where did the whale go?"],
+)
+def test_a_query_without_a_term_of_the_scope_injects_nothing(query: str) -> None:
+    check(query)
+
+
+@pytest.mark.parametrize("query", ['"早报"', "早报*", "NOT 早报", "-早报", "早报 AND 早报", "(早报", "早报 OR"])
+def test_operators_do_not_change_what_is_found(query: str) -> None:
+    check(query, 1)
+
+
+def test_a_query_of_256_kib_is_answered_by_its_ends() -> None:
+    with opened() as db:
+        for sequence, text in enumerate(["早报", *SMALL_TALK, "茶"], 1):
+            index(db, sequence, text)
+        hits = find(db, "x" * 262_000 + "早报")
+    assert [hit.sequence for hit in hits] == [1]
+
+
+def test_among_equals_the_latest_comes_first() -> None:
+    with opened() as db:
+        for sequence in (1, 2, 3):
+            index(db, sequence, "the same words")
+        assert [hit.sequence for hit in find(db, "same words")] == [3, 2, 1]
+
+
+def test_excluded_runs_make_room_for_others() -> None:
+    with opened() as db:
+        for sequence in range(1, 40):
+            index(db, sequence, "the same words")
+        hits = search(db, 1, query_terms("same words"), 2, frozenset(range(10, 40)))
+        assert [hit.sequence for hit in hits] == [9, 8]
+
+
+def test_a_follow_up_is_found_by_what_its_neighbour_says() -> None:
+    with opened() as db:
+        index(db, 1, "找一家杭州的酒店", thread=1)
+        index(db, 2, "第二家再便宜点", thread=1)
+        index(db, 3, "那部电影再便宜点", thread=2)
+        hits = find(db, "杭州便宜的酒店")
+    assert [hit.sequence for hit in hits[:2]] == [1, 2]
+    assert hits[1].score > hits[2].score
+
+
+def test_a_neighbours_words_leave_with_the_neighbour() -> None:
+    with opened() as db:
+        index(db, 1, "a hotel in Hangzhou", thread=1)
+        index(db, 2, "cheaper please", thread=1)
+        before = dict(find(db, "cheaper hotel"))[2]
+        unindex_run(db, 1, 1)
+        after = dict(find(db, "cheaper hotel"))[2]
+    with opened() as db:
+        index(db, 2, "cheaper please", thread=1)
+        assert after == dict(find(db, "cheaper hotel"))[2] < before
+
+
+_LETTERS = str.maketrans("01234567", "bcdfghjk")
+
+
+def talk(seed: int, length: int) -> str:
+    """Words that are common or rare as words are, the same for the same seed."""
+    draw = random.Random(seed)
+    return " ".join(f"w{int(20_000 ** draw.random()):o}".translate(_LETTERS) for _ in range(length))
+
+
+def test_other_scopes_change_neither_order_nor_score() -> None:
+    with opened() as db:
+        for sequence in range(1, 60):
+            index(db, sequence, talk(sequence, 40), thread=sequence // 5)
+        queries = [talk(seed, 8) for seed in range(500, 520)]
+        alone = [find(db, query, limit=10) for query in queries]
+        for sequence in range(1_000, 1_600):
+            index(db, sequence, talk(sequence % 300, 60), thread=sequence // 7, scope=2 + sequence % 2)
+        assert [find(db, query, limit=10) for query in queries] == alone
+
+
+def test_a_large_index_has_each_posting_once_and_finds_every_run() -> None:
+    with opened() as db:
+        for sequence in range(1, 401):
+            index(db, sequence, f"{talk(sequence, 150)} needle{sequence}")
+        levels = [level for (level,) in db.execute("SELECT level FROM recall_levels ORDER BY level")]
+        assert levels == [1, 2], "the index is too small to have sunk"
+        own = [
+            blob
+            for (blob,) in db.execute("SELECT postings FROM recall_entries, recall_scopes WHERE entry_no <= paged_no")
+        ]
+        assert postings(db) == sorted((1, p) for blob in own for p in memoryview(blob).cast("q"))
+        sizes = db.execute("SELECT level, sum(size) FROM recall_pages GROUP BY level ORDER BY level").fetchall()
+        assert sizes == db.execute("SELECT level, size FROM recall_levels ORDER BY level").fetchall()
+        assert [find(db, f"needle{n}")[0].sequence for n in range(1, 401)] == list(range(1, 401))
+        common = find(db, "wc", limit=5)
+        assert len(common) == 5
+
+        for sequence in range(1, 401):
+            unindex_run(db, 1, sequence)
+        assert everything(db) == [[], [], [], []]
+
+
+def test_a_deleted_thread_takes_its_runs_along_and_no_others() -> None:
+    with opened() as db:
+        for sequence in range(1, 301):
+            index(db, sequence, f"{talk(sequence, 150)} needle{sequence}", thread=sequence % 3)
+        unindex_thread(db, 1, 1)
+        left = [n for n in range(1, 301) if n % 3 != 1]
+        assert [n for n in range(1, 301) if find(db, f"needle{n}")[0].sequence == n] == left
+        assert db.execute("SELECT entries FROM recall_scopes").fetchone() == (len(left),)
+        unindex_thread(db, 1, 1)
+        unindex_thread(db, 2, 2)
+        assert db.execute("SELECT entries FROM recall_scopes").fetchone() == (len(left),)
+
+
+def test_nothing_of_a_deleted_run_is_left_in_the_file(tmp_path: Path) -> None:
+    with opened(tmp_path / "index.db") as db:
+        for sequence in range(1, 200):
+            index(db, sequence, talk(sequence, 150))
+        index(db, 200, "xylophone 溏心蛋")
+        for sequence in range(201, 320):
+            index(db, sequence, talk(sequence, 150))
+        own = db.execute("SELECT postings FROM recall_entries WHERE sequence = 200").fetchone()[0]
+        db.execute("COMMIT")
+        content = (tmp_path / "index.db").read_bytes()
+        assert content.count(own[:8]) == 2, "the run is not on a page yet"
+        db.execute("BEGIN IMMEDIATE")
+        unindex_run(db, 1, 200)
+        db.execute("COMMIT")
+        content = (tmp_path / "index.db").read_bytes()
+    assert not [p for p in range(0, len(own), 8) if own[p : p + 8] in content]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.text("ab 早报配置", max_size=12)), max_size=12),
+    st.tuples(st.integers(1, 2), st.integers(1, 3), st.text(max_size=60)),
+    st.text(max_size=30),
+)
+def test_indexing_and_unindexing_a_run_restores_the_tables(
+    before: list[tuple[int, int, str]], run: tuple[int, int, str], query: str
+) -> None:
+    with opened() as db:
+        for sequence, (scope, thread, text) in enumerate(before, 1):
+            index(db, sequence, text, thread=10 * scope + thread, scope=scope)
+        untouched = everything(db)
+        scope, thread, text = run
+        index(db, 99, text, thread=10 * scope + thread, scope=scope)
+        hits = find(db, f"{query} {text}", scope=scope)
+        assert all(0 < hit.score <= 1 for hit in hits)
+        assert hits == sorted(hits, key=lambda hit: hit.score, reverse=True)
+        assert bool(hits) >= bool(count_terms(text))
+        unindex_run(db, scope, 99)
+        assert everything(db) == untouched
