@@ -166,7 +166,7 @@ def _time_us(value: Any) -> int:
         if isinstance(value, str):
             time = datetime.datetime.fromisoformat(value)
             value = (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
-        return min(max(int(float(value) * 1e6), 0), _LAST_US)
+        return min(max(round(float(value) * 1e6), 0), _LAST_US)
     except (TypeError, ValueError, OverflowError):
         return 0
 

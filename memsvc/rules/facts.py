@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from memsvc.errors import InvalidField, RedLine
@@ -143,16 +144,18 @@ def order(facts: Sequence[Worded], terms: Sequence[QueryTerm]) -> list[int]:
 
 def _scores(texts: Sequence[str], terms: Sequence[QueryTerm]) -> list[float]:
     """How much each text bears on the query, 0 to 1, the facts being the whole of the collection."""
-    counts = [count_terms(text) for text in texts]
-    worths = [weight(t.kind, sum(t.term in c for c in counts), len(texts)) for t in terms]
-    total = sum(worths)
+    counts = [_counts(text) for text in texts]
+    worths = [(t.term, weight(t.kind, sum(t.term in c for c in counts), len(texts))) for t in terms]
+    total = sum(worth for _, worth in worths)
 
-    def evidence(found: dict[str, int]) -> float:
+    def evidence(found: Mapping[str, int]) -> float:
         length = sum(found.values())
-        return sum(
-            worth * GAINS[gain_level(found[t.term], length)]
-            for t, worth in zip(terms, worths, strict=True)
-            if t.term in found
-        )
+        return sum(worth * GAINS[gain_level(found[term], length)] for term, worth in worths if term in found)
 
     return [score(evidence(found), total) for found in counts]
+
+
+@lru_cache(maxsize=256)
+def _counts(text: str) -> Mapping[str, int]:
+    """The terms of a fact, remembered: from call to call the same facts do not fit. At most 16 MiB of them."""
+    return count_terms(text)
