@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,7 +14,20 @@ import pytest
 from memsvc.errors import RateLimited, ThreadNotInScope, Unavailable
 from memsvc.store.sqlite import db
 from memsvc.store.sqlite.db import BATCH_UNITS, Database
-from tests.units import Pause, Unit, contents, create, held, numbers, opened, put, put_then_raise, together, traced
+from tests.units import (
+    Pause,
+    Unit,
+    contents,
+    create,
+    held,
+    numbers,
+    opened,
+    put,
+    put_then_raise,
+    threads_left,
+    together,
+    traced,
+)
 
 
 @pytest.fixture
@@ -230,7 +242,7 @@ async def test_close_runs_what_is_queued_refuses_what_comes_and_empties_the_log(
     assert await asyncio.gather(*writes) == [*range(100)]
     assert await asyncio.gather(*reads) == [1] * 20
     assert sorted(contents(tmp_path)) == ["m.db", "m.db.lock"]
-    assert threading.enumerate() == [threading.main_thread()]
+    assert threads_left() == []
     await database.close()
 
 

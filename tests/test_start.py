@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -26,7 +25,7 @@ from memsvc.errors import (
 )
 from memsvc.store.sqlite import migrate, start
 from memsvc.store.sqlite.db import Database
-from tests.units import contents
+from tests.units import contents, threads_left
 
 ROOT = Path(__file__).parent.parent
 
@@ -56,7 +55,7 @@ async def check_refused(path: Path, error: type[StartError], words: str, folder:
     assert contents(folder) == before
     assert words in caught.value.message
     assert "\n" not in caught.value.message
-    assert not [t for t in threading.enumerate() if t is not threading.main_thread()]
+    assert threads_left() == []
 
 
 def text_file(path: Path) -> None:
@@ -319,5 +318,5 @@ async def test_a_start_that_is_cancelled_leaves_neither_thread_nor_lock(tmp_path
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
-        assert threading.enumerate() == [threading.main_thread()]
+        assert threads_left() == []
     await (await Database.open(path)).close()
