@@ -20,9 +20,9 @@ __all__ = ["CONTINUATION", "LOCALES", "Frames", "frames", "lay_out", "leading_bl
 # Characters that the folded view and the skeleton leave as they are, letter case apart: text of these alone needs no
 # folding. Everything else (other scripts, full width letters, what shows nothing) is folded first.
 _UNUSUAL = re.compile(
-    "[^\t\n\r -~°±²³·–—‘’“”…、。〃々〈-】〔-〗"
+    "[^\t\n -~°±²³·–—‘’“”…、。〃々〈-】〔-〗"
     "\u3041-\u3094\u30a1-\u30fc\u3400-\u4dbf\u4e00-\u4e27\u4e29-\u9fff\uac00-\ud7a3"
-    "！（），：；？～￥\U0001f300-\U0001f64f\U0001f680-\U0001f6fc\U0001f900-\U0001f9ff]"
+    "！（），：；？～￥→←\U0001f300-\U0001f64f\U0001f680-\U0001f6fc\U0001f900-\U0001f9ff]+"
 )
 # Characters that spell ASCII unseen. Flags of regions are their one use: a black flag, letters, the closing tag.
 _TAGS = re.compile("(\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f)|[\U000e0000-\U000e007f]+")
@@ -44,6 +44,7 @@ class _Rough(dict[int, str]):
 
 
 _rough = _Rough()
+_ASCII = {point: chr(point).translate(_rough) for point in range(0x80)}
 # What stands in a disarmed character's place, by the group of the pattern that named it.
 _INSTEAD: dict[str, Callable[[str], str]] = {
     "open": lambda _: "(",
@@ -71,18 +72,23 @@ def sanitize(text: str) -> str:
 
 def _disarm(text: str, excused: bool) -> str:
     """Returns `text` after one pass over all rules, excuses heard or not."""
-    unusual = _UNUSUAL.search(text)
-    if unusual and _TAGS.search(text):
-        text = _TAGS.sub(lambda found: found[1] or "", text)
-    if not suspect("\n" + (text.translate(_rough) if unusual else text.lower())):
+    if text.isascii():
+        usual = text.translate(_ASCII)
+        unusual = len(usual) < len(text)
+    else:
+        # In UTF-8 all tag characters begin so; to look for them costs little, to replace them much.
+        if b"\xf3\xa0" in text.encode("utf-8", "surrogatepass"):
+            text = _TAGS.sub(lambda found: found[1] or "", text)
+        usual, count = _UNUSUAL.subn(lambda found: found[0].translate(_rough), text)
+        usual, unusual = usual.lower(), count > 0
+    if not suspect("\n" + usual):
         return text
     if unusual:
         folded = view(text)
         shown, origin = "\n" + folded.text, folded.origin
         plain = "\n" + folded.text.translate(skeleton)
     else:
-        shown, origin = "\n" + text, range(len(text))
-        plain = shown.lower()
+        shown, origin, plain = "\n" + text, range(len(text)), "\n" + usual
     edits: dict[int, str] = {}
     for rule in RULES:
         for found in rule.pattern.finditer(plain):

@@ -58,6 +58,7 @@ _SIGNS = {
     "_": "▁ˍ‿",
     "-": "‐‒−⁃",
     " ": "\u115f\u1160\u2800",
+    "\n": "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029",
 }
 CACHED_LIMIT = 1 << 16
 """Characters whose plain form is kept. More than any text of people holds; hostile ones must not fill the memory."""
