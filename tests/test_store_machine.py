@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
 from memsvc.errors import Deleted, RunConflict, RunNotFound, ThreadNotInScope
 from memsvc.model import RECENT_RUNS, NewRun, OpKind, RunOutcome, Scope, ThreadState, Usage
@@ -101,7 +101,14 @@ class StoreMachine(RuleBasedStateMachine):
             talk = again
         return talk
 
-    @rule(key=KEYS, outcomes=st.lists(st.sampled_from(RunOutcome), min_size=1, max_size=5), by_key=st.booleans())
+    def _owing(self, key: str) -> Talk:
+        """That thread, with runs to fold."""
+        talk = self._talk(key)
+        while self._uncovered(talk) <= RECENT_RUNS:
+            self._written(ThreadRef(talk.thread_id), RunOutcome.COMPLETED, 1)
+        return talk
+
+    @rule(key=KEYS, outcomes=st.lists(st.sampled_from(RunOutcome), min_size=2, max_size=6), by_key=st.booleans())
     def record(self, key: str, outcomes: list[RunOutcome], by_key: bool) -> None:
         talk = self._talk(key)
         ref = ThreadRef(thread_key=key) if key and by_key else ThreadRef(talk.thread_id)
@@ -139,7 +146,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, room=st.sampled_from([400, 700, 6000]), calls=st.sampled_from([1, 2, 50]))
     def fold(self, key: str, room: int, calls: int) -> None:
-        talk = self._talk(key)
+        talk = self._owing(key)
         for _ in range(calls):
             state = self._do(self.store.fold_state(SCOPE, talk.thread_id))
             if state is None:
@@ -148,10 +155,11 @@ class StoreMachine(RuleBasedStateMachine):
             assert self._commit(talk.thread_id, state, self._folded(state, room))
 
     @rule(target=stale, key=KEYS)
-    def read_what_is_due(self, key: str) -> Any:
-        thread_id = self._talk(key).thread_id
+    def read_what_is_due(self, key: str) -> tuple[str, FoldState]:
+        thread_id = self._owing(key).thread_id
         state = self._do(self.store.fold_state(SCOPE, thread_id))
-        return multiple() if state is None else (thread_id, state)
+        assert state is not None
+        return thread_id, state
 
     @rule(read=consumes(stale))
     def fold_what_was_read_then(self, read: tuple[str, FoldState]) -> None:
@@ -160,6 +168,12 @@ class StoreMachine(RuleBasedStateMachine):
         held = self._commit(thread_id, state, self._folded(state, 700))
         # It holds on its revision alone; runs recorded meanwhile do not raise that.
         assert held == (now is not None and now.revision == state.revision)
+
+    @rule(key=KEYS, at=PLACES)
+    def delete_a_run_while_a_model_reads(self, key: str, at: int) -> None:
+        thread_id, state = self.read_what_is_due(key)
+        self.delete_run(key, at)
+        assert not self._commit(thread_id, state, self._folded(state, 6000))
 
     def _folded(self, state: FoldState, room: int) -> Fold:
         turns = [folding.Turn(run.outcome, run.own_input, run.output) for run in state.runs]
@@ -197,6 +211,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.buried_runs.append(run)
         with pytest.raises(RunNotFound):
             self._do(self.store.delete_run(SCOPE, run.run_id))
+
+    @rule(key=KEYS, room=st.sampled_from([400, 700]), calls=st.integers(1, 3), places=st.lists(PLACES, min_size=1))
+    def fold_and_delete_runs(self, key: str, room: int, calls: int, places: list[int]) -> None:
+        self.fold(key, room, calls)
+        for at in places[:3]:
+            self.delete_run(key, at)
 
     @rule(key=KEYS)
     def delete_thread(self, key: str) -> None:
@@ -299,7 +319,7 @@ class StoreMachine(RuleBasedStateMachine):
         for run in self.buried_runs:
             assert run.input not in kept
             assert run.word not in kept
-        for thread_id in self.buried_threads:
+        for thread_id in self.buried_threads[-2:]:
             with pytest.raises(Deleted):
                 self._do(self.store.read_context(SCOPE, ThreadRef(thread_id), Question()))
 
@@ -322,5 +342,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=20, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
