@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from memsvc.rules.frames import LOCALES, frames
@@ -161,21 +162,30 @@ class Rule(NamedTuple):
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    source: str
     parts: tuple[str, ...]
     unclosed: bool
     caps: str
     excuse: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The source compiled, at its first use: most texts hold nothing that any rule has to read."""
+        return _compiled(self.source)
 
 
 DISARMED = ("open", "close", "paren", "unparen", "colon", "seam")
 """The groups that name what loses its force."""
 
 
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source)
+
+
 def _rule(kind: str, pattern: str, caps: str = "", excuse: str = "") -> Rule:
-    compiled = re.compile(pattern)
-    parts = tuple(part for part in DISARMED if part in compiled.groupindex)
-    return Rule(kind, compiled, parts, "open" in parts and "close" not in parts, caps, excuse)
+    parts = tuple(part for part in DISARMED if f"(?P<{part}>" in pattern)
+    return Rule(kind, pattern, parts, "open" in parts and "close" not in parts, caps, excuse)
 
 
 def _own_words() -> tuple[list[str], list[tuple[str, str]], list[str]]:
@@ -299,24 +309,28 @@ _OPENED = [
 ]
 _CLAIMED = SPEAKERS + ROLES + ROLES_ZH + SPEAKERS_ZH
 _WORD_AHEAD = rf"[\s/!#*_=~|^@$&+·{_SYMBOLS}-]{{0,8}}{any_of(_OPENED)}"
+_ANGLED = rf"(?:{_WORD_AHEAD}|\|[^\s|<>]{{1,48}}\||\s{{0,2}}/?\s{{0,2}}[a-z]{{1,3}}\s{{0,2}}/?\s?[{_AC}])"
 _LOOKS = {
-    **dict.fromkeys("[【〔〖〚«《{", _WORD_AHEAD),
-    **dict.fromkeys(
-        "<〈", rf"(?:{_WORD_AHEAD}|\|[^\s|<>]{{1,48}}\||\s{{0,2}}/?\s{{0,2}}[a-z]{{1,3}}\s{{0,2}}/?\s?[{_AC}])"
-    ),
+    "[": _WORD_AHEAD,
+    "{": _WORD_AHEAD,
+    "<": _ANGLED,
     **dict.fromkeys("(（", rf"\s{{0,3}}{any_of(_LABELS)}"),
     "#": rf"(?<!##)#++{_BLANK}{{0,3}}{any_of(_CLAIMED + HEADED_ROLES)}",
     "\n": rf"(?:{_LABEL_LEAD}{any_of(_CLAIMED)}[^{BREAKS}:：]{{0,120}}[:：]|"
     rf"(?:{_BLANK}|>)*+[#=*~_+<>-]{{3,40}}+{_BLANK}{{0,3}}{any_of(_OPENED + _CLAIMED)})",
 }
-_GATES = [(sign, re.compile(re.escape(sign) + look)) for sign, look in _LOOKS.items()]
+_GATES = [(sign, re.escape(sign) + look) for sign, look in _LOOKS.items()]
+_RARE_SIGNS = "【〔〖〚«《〈"
+_RARE_GATE = f"[{_RARE_SIGNS}]{_ANGLED}"
 # These need no sign before them, and start with a letter that few texts are searched long for.
-_ANYWHERE = [rule.pattern for rule in RULES if rule.kind == "request" or (rule.kind == "turn" and rule.caps)]
+_ANYWHERE = [rule for rule in RULES if rule.kind == "request" or (rule.kind == "turn" and rule.caps)]
 
 
 def suspect(plain: str) -> bool:
     """Says whether a skeleton can hold a match of any rule; a quick look that may say yes where there is none."""
     for sign, gate in _GATES:
-        if sign in plain and gate.search(plain):
+        if sign in plain and _compiled(gate).search(plain):
             return True
-    return any(pattern.search(plain) for pattern in _ANYWHERE)
+    if any(sign in plain for sign in _RARE_SIGNS) and _compiled(_RARE_GATE).search(plain):
+        return True
+    return any(rule.pattern.search(plain) for rule in _ANYWHERE)

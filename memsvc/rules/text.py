@@ -15,6 +15,9 @@ from dataclasses import dataclass
 _DROPPED = frozenset({"Cf", "Cc", "Mn", "Me"})
 _LAYOUT = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
+REMEMBERED_CHARACTERS = 65_536
+"""Characters whose folded form is kept: more than any language writes, fewer than a hostile text can name."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -37,11 +40,10 @@ class _Fold(dict[str, str]):
 
     def __missing__(self, char: str) -> str:
         folded = "".join(
-            c
-            for c in unicodedata.normalize("NFKC", char)
-            if c in _LAYOUT or unicodedata.category(c) not in _DROPPED
+            c for c in unicodedata.normalize("NFKC", char) if c in _LAYOUT or unicodedata.category(c) not in _DROPPED
         )
-        self[char] = folded
+        if len(self) < REMEMBERED_CHARACTERS:
+            self[char] = folded
         return folded
 
 
