@@ -128,7 +128,7 @@ async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]
     plan = await asyncio.to_thread(folding.plan, turns, state.draft_offset, room, means.meter)
     prompt = prompts.fold_prompt(locale, tag, previous, plan.lines)
     reply = await errand.ask(prompt, SUMMARY_ANSWER_TOKENS)
-    summary, reason = _judged(means, reply, plan, prompt)
+    summary, reason = await asyncio.to_thread(_judged, means, reply, plan, prompt)
     if reason:
         await errand.reject(reply, reason)
     op = NewOp(OpKind.FOLD, provider, reply.model, reply.usage, "", reply.duration_ms)
