@@ -111,9 +111,14 @@ class Memory:
             prepared = await asyncio.to_thread(self._prepare, scope, run)
         else:
             prepared = self._prepare(scope, run)
+        write = asyncio.ensure_future(self._write(scope, ref, prepared, run.outcome))
+        # A caller who leaves in mid-write may leave a run behind, and whoever folds is to hear of it all the same.
+        return await asyncio.shield(write)
+
+    async def _write(self, scope: Scope, ref: ThreadRef, prepared: PreparedRun, outcome: RunOutcome) -> Recorded:
         recorded = await self.store.record_run(scope, ref, prepared, self.now_us())
         if recorded.created:
-            self.recorded(scope, recorded, run.outcome)
+            self.recorded(scope, recorded, outcome)
         return recorded
 
     def _prepare(self, scope: Scope, run: NewRun) -> PreparedRun:

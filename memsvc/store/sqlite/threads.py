@@ -116,8 +116,12 @@ def search(
     for sequence, score in recall.search(db, find_scope(db, scope), terms, top_k):
         if score < min_score:
             break
+        # A context block of ours that came back in an input is nobody's words, here as in the index.
         row = db.execute(_RUN.replace("FROM", ", own_offset FROM", 1) + "WHERE sequence = ?", (sequence,)).fetchone()
-        found.append(Found(_to_run(row[:-1], text_limit), score, row[3][row[-1] :], row[4]))
+        *before, given, output = row[:5]
+        own_input = given[row[-1] :]
+        run = _to_run((*before, own_input, output, *row[5:-1]), text_limit)
+        found.append(Found(run, score, own_input, output))
     return found
 
 
