@@ -25,6 +25,9 @@ from memsvc.worker import JobFailed
 WAIT_MS = 5_000
 """How soon work that waits for a provider is looked at again where nothing says when that will be usable."""
 
+BEHIND_MS = 1_000
+"""How far extraction stands behind folding where both wait for the same provider."""
+
 
 @dataclass(frozen=True)
 class ModelWork:
@@ -40,13 +43,14 @@ class ModelWork:
         """Says whose model does the work now; JobFailed where it has to wait."""
         choice = choose(work, self.models.facts(), self.settings.local_fallback, overdue)
         if choice.action is Action.WAIT:
-            raise JobFailed(choice.reason, self._wait_ms(work.latest))
+            raise JobFailed(choice.reason, self._wait_ms(work))
         return choice
 
-    def _wait_ms(self, provider: str) -> int:
-        known = [s.retry_in_ms for s in self.models.statuses() if s.name == provider]
-        wait_ms = known[0] if known and known[0] is not None else WAIT_MS
-        return min(wait_ms, self.settings.retry_max_ms) + 1
+    def _wait_ms(self, work: Work) -> int:
+        known = [s.retry_in_ms for s in self.models.statuses() if s.name == work.latest]
+        wait_ms = min(known[0] if known and known[0] is not None else WAIT_MS, self.settings.retry_max_ms) + 1
+        # Where both wait, folding goes first: a model that cannot extract must not be kept from summing up by it.
+        return wait_ms if work.kind is OpKind.FOLD else wait_ms + min(wait_ms, BEHIND_MS)
 
     def notice(self, choice: Choice) -> NewNotice | None:
         """Returns what the scope's user should be told of a choice, if anything."""

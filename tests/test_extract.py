@@ -70,6 +70,16 @@ async def test_an_answer_of_no_use_is_a_failed_call_that_is_told_of_and_tried_ag
         assert not (await talk.status()).failed_jobs
 
 
+async def test_a_model_that_cannot_extract_sums_up_all_the_same(start: Start, scope: pb.Scope) -> None:
+    async with FakeProvider(by_kind(SUMMARY, says("抱歉，我无法完成这个请求。"))) as cloud:
+        running, talk, _ = await begun(start, scope, cloud, circuit_failures=1, circuit_ms=50)
+        await talk.turns("一", "二", "三")
+        while all("NONE" in request.text for request in cloud.requests):
+            await cloud.asked(len(cloud.requests) + 1)
+        await running.settle()
+        assert (await talk.thread()).summarized_run_count == 1
+
+
 async def test_a_provider_that_fails_is_named_and_its_cost_is_kept(start: Start, scope: pb.Scope) -> None:
     async with FakeProvider() as cloud:
         _, talk, _ = await begun(start, scope, cloud)

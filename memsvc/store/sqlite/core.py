@@ -115,10 +115,8 @@ def confirm_candidate(
     kept = NewFact(new.fact_id, text, new.confirmed_by)
     drawn_from = frozenset(json.loads(served_by))
     fact_no, evicted = _keep(db, secret, scope, scope_no, kept, drawn_from, "confirmed", now_us)
-    db.execute(
-        "INSERT OR IGNORE INTO fact_sources SELECT ?, sequence FROM candidate_sources WHERE candidate_no = ?",
-        (fact_no, candidate_no),
-    )
+    sources = db.execute("SELECT sequence FROM candidate_sources WHERE candidate_no = ?", (candidate_no,)).fetchall()
+    add_sources(db, "fact", fact_no, [sequence for (sequence,) in sources])
     become(db, scope_no, candidate_no, candidate_id, fact_no)
     return FactChange(_fact(db, fact_no), superseded, evicted)
 
