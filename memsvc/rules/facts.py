@@ -39,8 +39,8 @@ _BESIDE = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
 _PARTICLES = frozenset("吧啊呢呀哦嘛")
 # Nouns that end in such a character keep it: who likes bars does not like wine.
 _NOUNS = ("酒吧", "网吧", "书吧", "茶吧", "贴吧", "毛呢", "花呢", "喇嘛")
-# Characters without a letter, which a text could be made of a hundred of and look like another.
-_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+# Characters that show nothing: a text could be full of them and look like another.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _JOINERS = "\u200c\u200d"
 """Unseen as well, but emoji and some scripts are not written without them."""
 
