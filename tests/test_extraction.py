@@ -320,7 +320,7 @@ _JSON: Any = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["fact", "run", "supersedes"]), st.none() | st.booleans() | st.floats(-9, 9), max_size=3
@@ -331,7 +331,7 @@ def test_what_is_json_is_read_as_json(value: dict[str, Any]) -> None:
         assert objects(text) == [value]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="{}[]｛｝【】\"'“”：:,，\\ufact1 \n用", max_size=60) | _JSON.map(json.dumps))
 def test_reading_never_raises_and_always_ends(text: str) -> None:
     assert isinstance(objects(text), list)
