@@ -27,7 +27,7 @@ _WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR:
 _PRIOR_WEIGHT = {kind: _WORTH[kind] * -math.log(share) for kind, share in _PRIOR_SHARE.items()}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
-_FEW_TERMS = 4
+_FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
 _MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
@@ -57,7 +57,7 @@ def divide(terms: Sequence[QueryTerm]) -> tuple[list[QueryTerm], list[QueryTerm]
 
 
 def weight(kind: Kind, found: int, entries: int) -> float:
-    """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.
+    """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.3.
 
     The entry in question does not speak against the term, so one is taken off: in a scope of one run nothing is
     common. Single characters are judged by their kind alone. No term counts as rarer than its kind, so that a hundred
