@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -29,6 +30,8 @@ Settings are environment variables (`memsvc serve --help` lists them all) and me
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
     options = _parser().parse_args(arguments)
+    # gRPC's core writes lines of its own to standard error, and settles at its import whether it does.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         return command(options)
@@ -90,9 +93,7 @@ def arguments_ask_for_help() -> bool:
 
 
 def _serve(_: argparse.Namespace) -> int:
-    import os  # noqa: PLC0415  each command loads what it needs: healthcheck runs every few seconds
-
-    from memsvc import app, config, log  # noqa: PLC0415
+    from memsvc import app, config, log  # noqa: PLC0415  each command loads what it needs: healthcheck runs often
 
     settings = config.load()
     log.configure(settings.log_level, settings.log_format)
