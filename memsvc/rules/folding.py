@@ -190,10 +190,12 @@ def _piece(turn: Turn, offset: int, room: int, frames: Frames, meter: Meter) -> 
 # A summary that a model wraps in a fence, a heading or quotation marks is the same summary.
 _FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\Z", re.S)
 _HEADING = re.compile(
-    r"\A[#*\s]*(?:新的?|更新后的?|滚动|对话)*摘要[*\s]*[:：][*\s]*"
-    r"|\A[#*\s]*(?:(?:new|updated|rolling|here is the) )*summary[*\s]*:[*\s]*",
+    r"\A[#*\s]*(?:以下|这)?是?(?:新的?|更新后的?|滚动|对话|的)*摘要(?:如下|是)?[*\s]*[:：][*\s]*"
+    r"|\A[#*\s]*(?:(?:here is|this is|sure, here is|the|a|new|updated|rolling|revised) ){0,5}"
+    r"summary(?: is| of the conversation)?(?: so far)?[*\s]*:[*\s]*",
     re.I,
 )
+_WRAPPERS = {("[", "]"), ("(", ")"), ("（", "）"), ("“", "”"), ('"', '"'), ("「", "」"), ("【", "】")}
 _REFUSAL = re.compile(
     r"\A[\s\"“]*(?:(?:非常|很|十分)?(?:抱歉|对不起|遗憾)|我(?:无法|不能|没有办法)|作为(?:一个|一名)?(?:AI|人工智能|语言模型)"
     r"|(?:i'?m|i am) (?:very |so |really )?(?:sorry|afraid|unable)|sorry[,.! ]|(?:i )?apologi[sz]e"
@@ -209,7 +211,10 @@ def _unwrapped(answer: str) -> str:
     text = answer.strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
-    return _HEADING.sub("", text, count=1).strip()
+    text = _HEADING.sub("", text, count=1).strip()
+    if len(text) > 2 and (text[0], text[-1]) in _WRAPPERS and not _is_not_prose(text):
+        text = text[1:-1].strip()
+    return text
 
 
 def _is_not_prose(text: str) -> bool:
