@@ -1,4 +1,4 @@
-"""What every test may ask for: a real daemon on a free port with a file of its own, stubs to call it, a scope of its own."""
+"""What every test may ask for: a real daemon on a free port with its own file, stubs to call it, a scope of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Start = Callable[..., Awaitable[Running]]
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    """Starts daemons; `await start(**settings)`; all share one database file unless told otherwise, and stop with the test.
+    """Starts daemons: `await start(**settings)`. All share one database file unless told otherwise, and stop with it.
 
     Only one runs on a file at a time: `await start.stop()` stops the last one before the next is started.
     """

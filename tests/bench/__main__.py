@@ -132,7 +132,7 @@ class _Bench:
         sizes: tuple[int, int],
     ) -> Row:
         request = b"x" * sizes[0]
-        echo = self._echo_channel.unary_unary(f"{SERVICE}{sizes[1]}")
+        echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._echo_channel.unary_unary(f"{SERVICE}{sizes[1]}")
         await measure(call if what == "GetContext" else lambda _: echo(request), 50, concurrency)
         rounds, yardstick = [], []
         for _ in range(ROUNDS):

@@ -19,7 +19,7 @@ def _payload(size: int) -> bytes:
     return b"x" * size
 
 
-class _Echo(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic at run time
+class _Echo(grpc.GenericRpcHandler):
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         size = int(details.method.removeprefix(SERVICE))
 
@@ -27,7 +27,7 @@ class _Echo(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic at
             return _payload(size)
 
         handler: Callable[..., Awaitable[bytes]] = answer
-        return grpc.unary_unary_rpc_method_handler(handler)  # type: ignore[arg-type]
+        return grpc.unary_unary_rpc_method_handler(handler)
 
 
 async def main() -> None:

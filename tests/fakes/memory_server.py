@@ -19,7 +19,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2
 
 from memsvc.v1 import memory_service_pb2 as rpc
 

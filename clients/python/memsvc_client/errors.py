@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.message import DecodeError
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2
 
 if TYPE_CHECKING:
     from memsvc_client.values import FinishedRun
