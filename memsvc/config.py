@@ -51,6 +51,12 @@ class Credential(_Strict):
     token_hash: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
 
 
+class CredentialsFile(_Strict):
+    """A file of credentials alone. One without any is an error: a daemon without credentials grants all to everyone."""
+
+    credentials: tuple[Credential, ...] = Field(min_length=1)
+
+
 class Limit(_Strict):
     """What one tenant and agent may use; of several, the first that matches holds. `*` matches all."""
 
@@ -96,6 +102,10 @@ class Settings(_Strict):
     locale: Literal["zh", "en"] = Field("en", description="language of notices, and of a text in no script")
     readers: int = Field(2, ge=1, le=16, description="read-only database connections")
 
+    credentials_file: str = Field(
+        "", description="a TOML file of [[credentials]] alone, as `memsvc token init` makes it"
+    )
+
     local_fallback: str = Field("", description="the local provider that takes what others cannot")
     providers: dict[Name, Provider] = Field(default_factory=dict)
     credentials: tuple[Credential, ...] = ()
@@ -127,12 +137,14 @@ class Settings(_Strict):
                 raise ValueError("local_fallback: that provider is not local; set local = true if it is")
         if not self.credentials and not self.allow_remote and not is_loopback(host_port(self.listen)[0]):
             raise ValueError(
-                "listen: off loopback without [[credentials]]; add some, or set allow_remote = true where the "
-                "network itself keeps others out"
+                "listen: off loopback without credentials; `memsvc token init` makes some, or set allow_remote = true "
+                "where the network itself keeps others out"
             )
         names = [c.name for c in self.credentials]
         if len(set(names)) != len(names):
             raise ValueError("credentials: two entries have the same name")
+        if len({c.token_hash for c in self.credentials}) != len(names):
+            raise ValueError("credentials: two entries have the same token, and it would be unclear what it grants")
         return self
 
     def limit_of(self, tenant_id: str, agent_id: str) -> Limit:
@@ -149,6 +161,10 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             if name in ("providers", "credentials", "limits"):
                 raise SettingWrong(variable(name), f"is a table of {DEFAULT_CONFIG}, not a variable")
             values[name] = value
+    if named := values.get("credentials_file"):
+        here = values.get("credentials", [])
+        if isinstance(here, list):  # or it is complained of below
+            values["credentials"] = [*here, *_credentials(Path(str(named)))]
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
@@ -171,7 +187,7 @@ def strangers(environ: Mapping[str, str]) -> list[str]:
 
 def host_port(address: str) -> tuple[str, int]:
     """Splits `127.0.0.1:50051` or `[::1]:50051`; ValueError where it is neither."""
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+):(\d{1,5})", address)
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s]+):([0-9]{1,5})", address)
     if not found or int(found[2]) > 65_535:
         raise ValueError("must be host:port, as 127.0.0.1:50051 or [::1]:50051")
     return found[1], int(found[2])
@@ -179,7 +195,7 @@ def host_port(address: str) -> tuple[str, int]:
 
 def is_loopback(host: str) -> bool:
     """Says whether only this machine reaches `host`."""
-    return host in ("localhost", "[::1]") or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+    return host in ("localhost", "[::1]") or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
 
 
 def known_zone(name: str) -> bool:
@@ -198,22 +214,41 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
     path = Path(named or DEFAULT_CONFIG)
     if not named and not path.exists():
         return {}
+    return _toml("MEMSVC_CONFIG", path)
+
+
+def _credentials(path: Path) -> tuple[Credential, ...]:
+    name = variable("credentials_file")
+    try:
+        return CredentialsFile.model_validate(_toml(name, path)).credentials
+    except ValidationError as error:
+        where, what = _first(error)
+        raise SettingWrong(name, f"{path}: {where}: {what}") from None
+
+
+def _toml(name: str, path: Path) -> dict[str, Any]:
+    """Reads a file that the setting `name` names. What is quoted of a broken one is its place, never its text."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise SettingWrong("MEMSVC_CONFIG", f"{path} cannot be read: {error.strerror}") from None
+        raise SettingWrong(name, f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingWrong("MEMSVC_CONFIG", f"{path} is not TOML: {error}") from None
+        raise SettingWrong(name, f"{path} is not TOML: {error}") from None
 
 
 def _wrong(error: ValidationError, environ: Mapping[str, str]) -> SettingWrong:
     """Turns the first complaint into one line; the value itself is left out, it may be a secret."""
+    path, what = _first(error)
+    return SettingWrong(variable(path) if variable(path) in environ else path, what)
+
+
+def _first(error: ValidationError) -> tuple[str, str]:
+    """Returns the place and the text of the first complaint."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     path = ".".join(str(part) for part in first["loc"])
     what = first["msg"].removeprefix("Value error, ")
     if not path:
         path, _, what = what.partition(": ")
-    name = variable(path) if variable(path) in environ else path
     if first["type"] == "extra_forbidden":
         what = "is no setting of memsvc; see `memsvc serve --help`"
-    return SettingWrong(name, what)
+    return path, what

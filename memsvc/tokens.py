@@ -50,7 +50,7 @@ class Tokenizer:
         self.additive = all(self._count(a + b) == self._count(a) + self._count(b) for a in _PROBES for b in _PROBES)
 
     def count(self, text: str) -> int:
-        """Returns how many tokens `text` takes. Lone surrogates are not text and raise UnicodeEncodeError."""
+        """Returns how many tokens `text` takes. Lone surrogates are not text; what they count is not said."""
         if len(text) <= REMEMBERED_LENGTH:
             return self._count_remembered(text)
         return self._count(text)

@@ -75,9 +75,7 @@ class Odd:
         return len(text) // 3 + text.count("\n") ** 2 // 8
 
     def ends(self, text: str, head: int, tail: int) -> tuple[str, str]:
-        if (head + tail) * 3 >= len(text):
-            return text, ""
-        return text[: head * 3], text[len(text) - tail * 3 :]
+        return text[: head * 3], text[max(0, len(text) - tail * 3) :]
 
 
 def past_run(number: int, given: str, output: str, outcome: RunOutcome, locale: str = "zh") -> PastRun:

@@ -120,11 +120,11 @@ def fit(summary: str, meter: Meter) -> str:
     def tokens(text: str) -> int:
         return max(meter.count(lay_out(label, text)) for label in labels)
 
-    room, cut = SUMMARY_LIMIT, summary
-    while (taken := tokens(cut)) > SUMMARY_LIMIT:
-        if cut is not summary:
-            room = max(0, min(room - 8, room * SUMMARY_LIMIT // taken))
+    cut, room = summary, SUMMARY_LIMIT
+    while tokens(cut) > SUMMARY_LIMIT:
         cut = _to_a_sentence(meter.ends(summary, room, 0)[0])
+        # Less each time, in proportion: of many short lines the marks take most.
+        room = max(0, min(room - 8, room * SUMMARY_LIMIT // tokens(cut)))
     return cut
 
 

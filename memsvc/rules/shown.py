@@ -7,6 +7,7 @@ or reads its megabyte again. What is kept is derived; `renderer_id` tells whethe
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 import zlib
 from collections.abc import Callable
@@ -34,6 +35,8 @@ REMEMBERED_CUTS = 512
 TITLE_LENGTH = 40
 TITLE_WINDOW = 4_000
 """Characters that a title is drawn from: enough for 40 of any length a person perceives as one."""
+
+_HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,8 @@ def renderer_id(meter: Meter) -> int:
 def script(text: str) -> str:
     """Returns 'zh' where at least one letter in four is Chinese, else 'en'. Looks at the first 2,000 characters."""
     start = text[:2000]
-    han = sum("\u3400" <= c <= "\u9fff" or "\U00020000" <= c <= "\U0003ffff" for c in start)
-    letters = sum(c.isalpha() for c in start)
+    han = len(_HAN.findall(start))
+    letters = sum(map(str.isalpha, start))
     return "zh" if han and han * 4 >= letters else "en"
 
 
@@ -234,8 +237,7 @@ def _ends(line: Line, room: int, meter: Meter) -> ShownText:
     # The ends are looked for where they must be, by the text's own characters a token: what is left out costs nothing.
     window = (len(text.before) + len(text.after)) * 3 // 2 // line.tokens + 1
     before = meter.ends(text.before[: head * window], head, 0)[0]
-    whole, after = meter.ends(last[-tail * window :], 0, tail)
-    after = after or whole  # what has fewer tokens than that is given back as it is
+    after = meter.ends(last[-tail * window :], 0, tail)[1]
     after = after[max(0, len(before) + len(after) + 1 - length) :]  # they do not meet: something is left out
     before, after = _whole_characters(before, after)
     return ShownText(before, length - len(before) - len(after), after)
