@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
@@ -19,7 +19,7 @@ import structlog
 from memsvc import config, metrics
 from memsvc.auth import Gate
 from memsvc.config import Settings
-from memsvc.errors import SettingWrong
+from memsvc.errors import MemsvcError, SettingWrong
 from memsvc.jobs import Job, JobKind, Jobs
 from memsvc.llm import Models, ProviderConfig
 from memsvc.memory import Memory
@@ -42,6 +42,8 @@ from memsvc.worker import Worker
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 0.0005
+UNFOLDED_SECONDS = 5.0
+"""How old the metric of unfolded runs may be."""
 
 
 def now_us() -> int:
@@ -99,6 +101,8 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         if settings.metrics_listen:
             stack.callback(metrics.serve(settings.metrics_listen))
             metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()))
+            counting = asyncio.create_task(_count_unfolded(store), name="memsvc-unfolded")
+            stack.push_async_callback(_end, counting)
         gate = Gate(settings.credentials)
         services = _services(means, renderer, worker, jobs, touches)
         server = Server(services, Guard(gate), settings.listen)
@@ -135,6 +139,19 @@ def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: J
         core=CoreService(store, clock),
         ops=OpsService(store, settings, status),
     )
+
+
+async def _count_unfolded(store: Store) -> None:
+    """Keeps the metric of runs that wait to be folded: only the database knows their number."""
+    while True:
+        with suppress(MemsvcError):  # a database that cannot be read tells of itself where it is asked for more
+            metrics.unfolded((await store.debts(None))[0])
+        await asyncio.sleep(UNFOLDED_SECONDS)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _models(settings: Settings) -> Models:

@@ -167,7 +167,7 @@ class Store(CoreStore, Protocol):
         """Returns what memory owes a scope, or with None all of them.
 
         That is the number of recorded runs that neither a summary covers nor the recent window shows, and the providers
-        that the latest conversations were served by.
+        that the scope's latest conversations were served by (of all scopes together: none are named).
         """
 
     async def day_tokens(self, since_us: int) -> list[tuple[str, str, int]]:

@@ -36,6 +36,8 @@ def debts(db: sqlite3.Connection, scope: Scope | None) -> tuple[int, set[str]]:
         f"WHERE run_count - folded_count > {RECENT_RUNS} {where}",
         values,
     ).fetchone()
+    if scope is None:
+        return int(count), set()
     latest = f"SELECT last_sequence FROM threads WHERE 1 {where} ORDER BY last_sequence DESC LIMIT {LATEST_THREADS}"
     names = db.execute(f"SELECT DISTINCT served_by FROM runs WHERE sequence IN ({latest})", values)
     return int(count), {name for (name,) in names}
