@@ -33,6 +33,7 @@ _TOKEN = re.compile(rf"[{_CJK}]+|{_WORD}(?:[.\-_/+#@&:]{_WORD})*(?:\+\+|#)?")
 _PART = re.compile(_WORD)
 _PIECE = re.compile(r"\d+|[^\W\d_]+(?:'[^\W\d_]+)*")
 _IS_CJK = re.compile(rf"[{_CJK}]")
+_ALL_CJK = re.compile(rf"[{_CJK}]+")
 
 _stemmer = snowballstemmer.stemmer("english")
 
@@ -119,6 +120,11 @@ def kind_of(term: str) -> Kind:
         loose = term[0] in _STOP_CHARS or term[-1] in _STOP_CHARS
         return Kind.LOOSE if loose else Kind.PAIR
     return Kind.SHORT if len(term) == 2 and term.isdecimal() else Kind.WORD
+
+
+def is_cjk(term: str) -> bool:
+    """Tells whether a term is made of characters written without spaces, and of nothing else."""
+    return _ALL_CJK.fullmatch(term) is not None
 
 
 def _terms(text: str) -> Iterator[str]:

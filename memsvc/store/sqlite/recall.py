@@ -7,29 +7,30 @@ posting stands on exactly one page; so a reader takes the union of the levels an
 from __future__ import annotations
 
 import sqlite3
+import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from hashlib import blake2b
 from heapq import nlargest
 from itertools import chain, pairwise
-from operator import mul
+from operator import itemgetter, mul
 from typing import NamedTuple
+from zlib import crc32
 
 from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, score, weight
-from memsvc.rules.terms import QueryTerm
+from memsvc.rules.terms import Kind, QueryTerm, is_cjk
 
 _GAIN_BITS = 6
 _ENTRY_BITS = 23
 _TERM_SHIFT = _GAIN_BITS + _ENTRY_BITS
 _TERM_SPAN = 1 << _TERM_SHIFT
-_TERM_MASK = -_TERM_SPAN
+_CHAR_SPAN = _TERM_SPAN << 17  # all pairs that begin with one character
 _GAIN_MASK = (1 << _GAIN_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
-_PAGE_POSTINGS = 248  # two of them with their rows fill a page of the file and spill into no second
-_MAX_WAITING = 2_048  # postings; a search reads all of them
+_PAGE_POSTINGS = 500  # with its row, one fills a page of the file and spills into no second
+_FIRST_PAGE_POSTINGS = 1_024  # on level 1, which a search reads whole
+_MAX_WAITING = 1_024  # postings; a search reads all of them
 _LEVEL_RATIO = 16
 _STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: about 10 ms of the writer's time
 
@@ -58,7 +59,8 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
         return
     length = sum(counts.values())
     low_bits = {n: entry_no << _GAIN_BITS | gain_level(n, length) for n in set(counts.values())}
-    postings = sorted([_hash(term) | low_bits[n] for term, n in counts.items()])
+    begun = {term[0] for term in counts if len(term) == 2}
+    postings = sorted([_key(term) | low_bits[n] for term, n in counts.items() if term not in begun])
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
@@ -117,13 +119,29 @@ def search(
     row = db.execute("SELECT entries, paged_no FROM recall_scopes WHERE scope_no = ?", (scope_no,)).fetchone()
     if row is None or not query_terms or limit < 1:
         return []
-    entries, paged_no = row
     leading, following = divide(query_terms)
-    posted = _posted(db, scope_no, paged_no, [_hash(term.term) for term in leading])
+    hits = _find(db, scope_no, row, leading, following, limit, exclude_sequences)
+    if not hits and following:
+        hits = _find(db, scope_no, row, query_terms, [], limit, exclude_sequences)
+    return hits
+
+
+def _find(
+    db: sqlite3.Connection,
+    scope_no: int,
+    scope: tuple[int, int],
+    leading: Sequence[QueryTerm],
+    following: Sequence[QueryTerm],
+    limit: int,
+    exclude_sequences: frozenset[int],
+) -> list[Hit]:
+    entries, paged_no = scope
+    posted = _posted(db, scope_no, paged_no, leading)
     worths = [weight(term.kind, each.size, entries) for term, each in zip(leading, posted, strict=True)]
-    rest = [(weight(term.kind, 0, 1), _hash(term.term)) for term in following]
-    total = sum(worths) + sum(worth for worth, _ in rest)
+    rest = [(weight(term.kind, 0, 1), *_span(term)) for term in following]
+    total = sum(worths) + sum(worth for worth, _, _ in rest)
     read = _read(db, sorted(zip(worths, posted, strict=True), key=lambda pair: pair[1].size), rest)
+    rest.sort(key=itemgetter(1))
 
     evidence: dict[int, float] = {}
     known = evidence.get
@@ -140,50 +158,49 @@ def search(
 class _Posted:
     """The postings of one term: how many there are, and where."""
 
-    __slots__ = ("pages", "postings", "size", "term")
+    __slots__ = ("end", "pages", "postings", "size", "start")
 
-    def __init__(self, term: int) -> None:
-        self.term = term
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
         self.size = 0
         self.postings: list[int] = []
         self.pages: list[int] = []  # that hold nothing else, not read yet, the latest last
 
 
 _Gains = list[tuple[float, dict[int, float]]]
-_Rest = list[tuple[float, int]]
+_Rest = list[tuple[float, int, int]]
 
 
-def _posted(db: sqlite3.Connection, scope_no: int, paged_no: int, terms: Sequence[int]) -> list[_Posted]:
-    """Looks up each term in the waiting entries and, in one statement, on each level."""
-    posted = {term: _Posted(term) for term in terms}
-    waiting = db.execute(_WAITING, (scope_no, paged_no)).fetchall()
-    everything = _postings(b"".join([blob for (blob,) in waiting]))
-    for p in [p for p in everything if p & _TERM_MASK in posted]:
-        posted[p & _TERM_MASK].postings.append(p)
-    for each in posted.values():
-        each.size = len(each.postings)
-    for end, level, first, blob in db.execute(_LAST_PAGES, (str([t + _TERM_SPAN for t in terms]), scope_no)).fetchall():
+def _posted(db: sqlite3.Connection, scope_no: int, paged_no: int, terms: Sequence[QueryTerm]) -> list[_Posted]:
+    """Looks up each term in the waiting entries and on level 1, which are read whole, and on each level below."""
+    posted = [_Posted(*_span(term)) for term in terms]
+    waiting = sorted(_postings(b"".join([blob for (blob,) in db.execute(_WAITING, (scope_no, paged_no))])))
+    level_1 = memoryview(b"".join([blob for (blob,) in db.execute(_FIRST_LEVEL, (scope_no,))])).cast("q")
+    for each in posted:
+        _slice(each, waiting)
+        _slice(each, level_1)
+    by_end = {each.end: each for each in posted}
+    for end, level, first, blob in db.execute(_LAST_PAGES, (str(list(by_end)), scope_no)).fetchall():
         # Read from the end: of a term in very many runs the latest stand last, and it is they that are wanted.
-        each = posted[end - _TERM_SPAN]
-        _slice(each, blob)
-        if first > each.term:
-            each_level = (scope_no, level, each.term)
+        each = by_end[end]
+        _slice(each, memoryview(blob).cast("q"))
+        if first > each.start:
+            each_level = (scope_no, level, each.start)
             for page_no, size in db.execute(_WHOLE_PAGES, (*each_level, first)).fetchall():
                 each.pages.append(page_no)
                 each.size += size
             before = db.execute(_PAGE_OF, each_level).fetchone()
             if before is not None:
-                _slice(each, before[1])
-    return list(posted.values())
+                _slice(each, memoryview(before[1]).cast("q"))
+    return posted
 
 
-def _slice(posted: _Posted, blob: bytes) -> None:
-    page = memoryview(blob).cast("q")
-    end = posted.term + _TERM_SPAN
-    start = bisect_left(page, posted.term)
-    if start < len(page) and page[start] < end:
-        stop = bisect_left(page, end, start)
-        posted.postings += page[start:stop].tolist()
+def _slice(posted: _Posted, page: Sequence[int]) -> None:
+    start = bisect_left(page, posted.start)
+    if start < len(page) and page[start] < posted.end:
+        stop = bisect_left(page, posted.end, start)
+        posted.postings += page[start:stop]
         posted.size += stop - start
 
 
@@ -193,7 +210,7 @@ def _read(db: sqlite3.Connection, lists: Sequence[tuple[float, _Posted]], rest: 
     left = _MAX_READ
     for worth, posted in lists:
         if gains and posted.size > left:
-            rest.append((worth, posted.term))
+            rest.append((worth, posted.start, posted.end))
             continue
         postings = posted.postings
         for page_no in reversed(posted.pages):
@@ -246,9 +263,12 @@ def _judge(
             value = sum(map(mul, worths, gains))
         if rest:
             page = memoryview(entry.postings).cast("q")
-            for worth, term in rest:
-                at = bisect_left(page, term)
-                if at < len(page) and page[at] & _TERM_MASK == term:
+            at, size = 0, len(page)
+            for worth, start, end in rest:
+                at = bisect_left(page, start, at)
+                if at == size:
+                    break
+                if page[at] < end:
                     value += worth * GAINS[page[at] & _GAIN_MASK]
         judged.append((value, entry.sequence))
     judged.sort(reverse=True)
@@ -256,13 +276,14 @@ def _judge(
 
 
 _WAITING = "SELECT postings FROM recall_entries WHERE scope_no = ? AND entry_no > ?"
+_FIRST_LEVEL = "SELECT postings FROM recall_pages WHERE scope_no = ? AND level = 1 ORDER BY first"
 _LAST_PAGES = """SELECT wanted.value, l.level, p.first, p.postings
     FROM json_each(?) AS wanted CROSS JOIN recall_levels AS l CROSS JOIN recall_pages AS p
-    WHERE l.scope_no = ? AND p.page_no = (
+    WHERE l.scope_no = ? AND l.level > 1 AND p.page_no = (
         SELECT page_no FROM recall_pages AS q
         WHERE q.scope_no = l.scope_no AND q.level = l.level AND q.first < wanted.value
         ORDER BY q.first DESC LIMIT 1)"""
-_WHOLE_PAGES = """SELECT page_no, size FROM recall_pages
+_WHOLE_PAGES = """SELECT page_no, length(postings) / 8 FROM recall_pages
     WHERE scope_no = ? AND level = ? AND first > ? AND first < ? ORDER BY first"""
 _ENTRIES = """SELECT entry_no, sequence, postings,
         (SELECT coalesce(max(entry_no), 0) FROM recall_entries AS b WHERE b.thread_no = e.thread_no
@@ -276,14 +297,29 @@ def _postings(blob: bytes) -> list[int]:
     return memoryview(blob).cast("q").tolist()
 
 
-@lru_cache(maxsize=65_536)
-def _hash(term: str) -> int:
+def _key(term: str) -> int:
     """A posting of `term` without entry and gain: the lowest there can be.
 
-    34 bits: among a million distinct terms of a scope, one absent term in 17,000 would be taken for another.
+    Of 34 bits a pair of characters takes 17 each, so that the pairs which begin with a character stand together and
+    no posting of its own is kept for a character that begins one. Any other term is hashed to 32.
     """
-    digest = blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 30 << _TERM_SHIFT
+    if len(term) <= 2 and is_cjk(term):
+        key = _half(term[0]) << 17 | (_half(term[1]) if len(term) == 2 else 0)
+    else:
+        key = crc32(term.encode("utf-8", "surrogatepass")) << 2
+    return key << _TERM_SHIFT
+
+
+def _half(char: str) -> int:
+    """A character in 17 bits: itself, where it is one of the first planes; the others share their places."""
+    code = ord(char)
+    return (code ^ code >> 17) & 0x1FFFF
+
+
+def _span(term: QueryTerm) -> tuple[int, int]:
+    """Between what the postings of a term stand: for a character, those of all pairs that begin with it."""
+    start = _key(term.term)
+    return start, start + (_CHAR_SPAN if term.kind is Kind.CHAR else _TERM_SPAN)
 
 
 def _page(db: sqlite3.Connection, scope_no: int, last_no: int) -> None:
@@ -304,7 +340,8 @@ def _sink(db: sqlite3.Connection, scope_no: int) -> None:
     for level, size, sinking in rows:
         if sinking is None and size <= _MAX_WAITING * _LEVEL_RATIO**level:
             continue
-        pages = max(1, int(_STEP_POSTINGS / (1 + sizes.get(level + 1, 0) / size) / _PAGE_POSTINGS))
+        capacity = _PAGE_POSTINGS if level > 1 else _FIRST_PAGE_POSTINGS
+        pages = max(1, int(_STEP_POSTINGS / (1 + sizes.get(level + 1, 0) / size) / capacity))
         found = db.execute(
             """SELECT page_no, first, postings FROM recall_pages
                WHERE scope_no = ? AND level = ? AND first >= ? ORDER BY first LIMIT ?""",
@@ -337,32 +374,36 @@ def _put(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int])
 
 def _take(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int]) -> list[int]:
     """Takes postings, in order, from the pages of a level; returns those that are on none of them."""
-    left = []
-    at = 0
-    taken = 0
-    while at < len(postings):
-        row = db.execute(_PAGE_OF, (scope_no, level, postings[at])).fetchone()
-        after = db.execute(_NEXT_FIRST, (scope_no, level, postings[at])).fetchone()[0]
-        stop = len(postings) if after is None else bisect_left(postings, after, at)
-        here = postings[at:stop]
-        at = stop
-        if row is None:
-            left += here
+    on_page: dict[int, list[int]] = {}
+    for p, page_no in db.execute(_PAGES_OF, (scope_no, level, str(postings))).fetchall():
+        on_page.setdefault(page_no, []).append(p)
+    gone: set[int] = set()
+    for page_no, here in on_page.items():
+        (blob,) = db.execute("SELECT postings FROM recall_pages WHERE page_no = ?", (page_no,)).fetchone()
+        page = memoryview(blob).cast("q")
+        places = [at for p in here if (at := bisect_left(page, p)) < len(page) and page[at] == p]
+        if not places:
             continue
-        page = _postings(row[1])
-        gone = set(here).intersection(page)
-        if gone:
-            _rewrite(db, scope_no, level, [row[0]], [p for p in page if p not in gone])
-            taken += len(gone)
-        left += [p for p in here if p not in gone]
-    db.execute("UPDATE recall_levels SET size = size - ? WHERE scope_no = ? AND level = ?", (taken, scope_no, level))
+        gone.update(page[at] for at in places)
+        bounds = [-1, *sorted(places), len(page)]
+        rest = b"".join([blob[8 * (before + 1) : 8 * after] for before, after in pairwise(bounds)])
+        if rest:
+            first = int.from_bytes(rest[:8], sys.byteorder)
+            db.execute("UPDATE recall_pages SET first = ?, postings = ? WHERE page_no = ?", (first, rest, page_no))
+        else:
+            db.execute("DELETE FROM recall_pages WHERE page_no = ?", (page_no,))
+    db.execute(
+        "UPDATE recall_levels SET size = size - ? WHERE scope_no = ? AND level = ?", (len(gone), scope_no, level)
+    )
     db.execute("DELETE FROM recall_levels WHERE scope_no = ? AND level = ? AND size = 0", (scope_no, level))
-    return left
+    return [p for p in postings if p not in gone]
 
 
+_PAGES_OF = """SELECT wanted.value, (SELECT page_no FROM recall_pages WHERE scope_no = ?1 AND level = ?2
+        AND first <= wanted.value ORDER BY first DESC LIMIT 1) AS page FROM json_each(?3) AS wanted
+    WHERE page IS NOT NULL"""
 _PAGE_OF = """SELECT page_no, postings FROM recall_pages WHERE scope_no = ? AND level = ? AND first <= ?
     ORDER BY first DESC LIMIT 1"""
-_NEXT_FIRST = "SELECT min(first) FROM recall_pages WHERE scope_no = ? AND level = ? AND first > ?"
 
 
 def _overlapping(
@@ -379,17 +420,17 @@ def _overlapping(
 
 def _rewrite(db: sqlite3.Connection, scope_no: int, level: int, page_nos: list[int], postings: list[int]) -> None:
     """Replaces neighbouring pages of a level by as many, evenly filled, as the postings take."""
-    pages = -(-len(postings) // _PAGE_POSTINGS)
+    pages = -(-len(postings) // (_PAGE_POSTINGS if level > 1 else _FIRST_PAGE_POSTINGS))
     bounds = [len(postings) * i // pages for i in range(pages + 1)] if pages else [0]
     packed = array("q", postings).tobytes()
-    filled = [(postings[start], stop - start, packed[8 * start : 8 * stop]) for start, stop in pairwise(bounds)]
+    filled = [(postings[start], packed[8 * start : 8 * stop]) for start, stop in pairwise(bounds)]
     kept = min(len(page_nos), pages)
     db.executemany(
-        "UPDATE recall_pages SET first = ?, size = ?, postings = ? WHERE page_no = ?",
+        "UPDATE recall_pages SET first = ?, postings = ? WHERE page_no = ?",
         [(*page, no) for page, no in zip(filled, page_nos, strict=False)],
     )
     db.executemany(
-        "INSERT INTO recall_pages (scope_no, level, first, size, postings) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO recall_pages (scope_no, level, first, postings) VALUES (?, ?, ?, ?)",
         [(scope_no, level, *page) for page in filled[kept:]],
     )
     db.executemany("DELETE FROM recall_pages WHERE page_no = ?", [(no,) for no in page_nos[kept:]])

@@ -1,7 +1,8 @@
 -- Recall: which terms which run of a scope has, for reading by term and for taking out again by run.
 --
--- A posting is one integer: 34 bits of a term's hash, 23 bits of the entry's number in its scope, 6 bits of gain (how
--- much the term weighs in the entry). In order, all entries of a term stand together. No term can be read back from it.
+-- A posting is one integer: 34 bits for the term (two characters, or a hash), 23 bits of the entry's number in its scope,
+-- 6 bits of gain (how much the term weighs in the entry). In order, all entries of a term stand together, and so do all
+-- pairs that begin with one character.
 
 CREATE TABLE recall_scopes (
     scope_no INTEGER PRIMARY KEY REFERENCES scopes,
@@ -39,8 +40,7 @@ CREATE TABLE recall_pages (
     scope_no INTEGER NOT NULL REFERENCES scopes,
     level    INTEGER NOT NULL,
     first    INTEGER NOT NULL,
-    size     INTEGER NOT NULL,
     postings BLOB    NOT NULL
 ) STRICT;
 
-CREATE INDEX recall_pages_in_order ON recall_pages (scope_no, level, first, size);
+CREATE INDEX recall_pages_in_order ON recall_pages (scope_no, level, first);
