@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from memsvc import transfer
 from memsvc.errors import MemsvcError, StartError
@@ -69,8 +71,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     health.add_argument("--timeout", type=float, default=3.0, metavar="SECONDS", help="default: 3")
     health.set_defaults(command=_healthcheck)
-    token = commands.add_parser("token", help="make a credential", description="Makes credentials for callers.")
-    create = token.add_subparsers(metavar="COMMAND", required=True).add_parser(
+    _add_token_commands(commands)
+    transfer.add_commands(commands)
+    return parser
+
+
+def _add_token_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    token = commands.add_parser("token", help="make credentials", description="Makes credentials for callers.")
+    kinds = token.add_subparsers(metavar="COMMAND", required=True)
+    create = kinds.add_parser(
         "create",
         help="print a new token and the entry of memsvc.toml that knows it",
         description="Prints a new token, and below it the entry of memsvc.toml that knows it by its hash. The token is "
@@ -83,8 +92,30 @@ def _parser() -> argparse.ArgumentParser:
         help="runner: what an agent calls; reviewer: besides, facts, deletion and costs; admin: all (default: runner)",
     )
     create.set_defaults(command=_token_create)
-    transfer.add_commands(commands)
-    return parser
+    init = kinds.add_parser(
+        "init",
+        help="make a token of each role into files, once",
+        description="Makes DIR/runner/token, DIR/reviewer/token and DIR/admin/token, each for its owner's eyes alone, "
+        "and DIR/credentials.toml, which knows them by their hashes and is what MEMSVC_CREDENTIALS_FILE names. Prints "
+        "where they are and never what they are. Where DIR/credentials.toml exists, it says so and does nothing.",
+    )
+    init.add_argument("--directory", required=True, type=Path, metavar="DIR", help="made where it does not exist")
+    for parser in (create, init):
+        parser.add_argument(
+            "--tenants",
+            nargs="+",
+            type=_tenant,
+            default=["*"],
+            metavar="TENANT",
+            help="those the token may speak for (default: all)",
+        )
+    init.set_defaults(command=_token_init)
+
+
+def _tenant(value: str) -> str:
+    if not re.fullmatch(r"\*|[A-Za-z0-9._:@-]{1,128}", value):
+        raise argparse.ArgumentTypeError("must be * or 1 to 128 letters, digits or . _ - : @")
+    return value
 
 
 def arguments_ask_for_help() -> bool:
@@ -125,12 +156,25 @@ def _healthcheck(options: argparse.Namespace) -> int:
 
 
 def _token_create(options: argparse.Namespace) -> int:
-    from memsvc.auth import make_token  # noqa: PLC0415
+    from memsvc import auth  # noqa: PLC0415
 
-    token, token_hash = make_token()
-    print(f"{token}\n")
-    print(f'[[credentials]]\nname = "{options.role}"\nrole = "{options.role}"')
-    print(f'tenants = ["*"]  # or those it may speak for\ntoken_hash = "{token_hash}"')
+    token, token_hash = auth.make_token()
+    print(f"{token}\n\n{auth.entry(options.role, options.tenants, token_hash)}", end="")
+    return 0
+
+
+def _token_init(options: argparse.Namespace) -> int:
+    from memsvc import auth  # noqa: PLC0415
+
+    files = auth.make_tokens(options.directory, options.tenants)
+    credentials = options.directory / auth.CREDENTIALS
+    if files is None:
+        print(f"{credentials} exists; nothing was made or changed")
+        return 0
+    print("made a token of each role:")
+    for role, path in files.items():
+        print(f"  {role:8}  {path}")
+    print(f"the daemon knows them by {credentials}; give it MEMSVC_CREDENTIALS_FILE={credentials}")
     return 0
 
 

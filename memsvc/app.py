@@ -70,8 +70,13 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # A hangup ends a process that does not listen to it, and it may come before there is anything to reload.
+    hung_up = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     async with running(settings) as daemon:
         loop.add_signal_handler(signal.SIGHUP, _reload, daemon.gate)
+        if hung_up.is_set():
+            _reload(daemon.gate)
         await stop.wait()
         log.info("stopping")
     log.info("stopped")

@@ -6,16 +6,22 @@ tells nothing about either.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
+import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from memsvc.config import Credential
-from memsvc.errors import RoleDenied, ScopeDenied, Unauthenticated
+from memsvc.errors import RoleDenied, ScopeDenied, SettingWrong, Unauthenticated
 
 PACKAGE = "/memsvc.v1."
+CREDENTIALS = "credentials.toml"
+"""What `memsvc token init` calls the file that the daemon reads."""
 
 _RUNNER = {
     "MemoryService": {"GetContext", "RecordRun"},
@@ -124,6 +130,66 @@ class Gate:
 
 
 def make_token() -> tuple[str, str]:
-    """Returns a new token and the hash of it that memsvc.toml wants."""
+    """Returns a new token and the hash of it that a credential bears."""
     token = "msv_" + secrets.token_urlsafe(32)
     return token, "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def entry(role: str, tenants: Sequence[str], token_hash: str) -> str:
+    """Returns the [[credentials]] entry of a role, named after it. Tenants are names or `*`: nothing needs escaping."""
+    listed = ", ".join(f'"{tenant}"' for tenant in tenants)
+    return f'[[credentials]]\nname = "{role}"\nrole = "{role}"\ntenants = [{listed}]\ntoken_hash = "{token_hash}"\n'
+
+
+def make_tokens(folder: Path, tenants: Sequence[str]) -> dict[str, Path] | None:
+    """Makes a token of each role below `folder`, and `credentials.toml` that knows them; returns the file of each role.
+
+    Each token stands in a folder of its own, `runner/token` and so on, so that a container can be given one of them and
+    no other; nobody but the user who runs this can read it. `credentials.toml` comes last and whole: where it exists,
+    the tokens do, nothing is touched, and None is returned. What an earlier attempt left without it is replaced. Of two
+    that begin at once, one waits and then finds everything done. SettingWrong where the folder cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with _alone_in(folder):
+            if (folder / CREDENTIALS).exists():
+                return None
+            entries, files = [], {}
+            for role in _RANKS:
+                token, token_hash = make_token()
+                files[role] = folder / role / "token"
+                files[role].parent.mkdir(mode=0o700, exist_ok=True)
+                _write(files[role], token + "\n", 0o600)
+                entries.append(entry(role, tenants, token_hash))
+            _write(folder / CREDENTIALS, "\n".join(entries), 0o644)
+    except OSError as error:
+        raise SettingWrong("--directory", f"{error.filename or folder} cannot be written: {error.strerror}") from None
+    return files
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock, which goes with the process, however it ends."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Puts a file there whole or not at all, and durably: under another name first, its mode from its first byte on."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(handle)
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -66,7 +66,7 @@ class Guard(grpc.aio.ServerInterceptor):
             return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), read, write)
         if handler.unary_stream:
             return grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream), read, write)
-        return grpc.stream_unary_rpc_method_handler(self._unary(method, handler.stream_unary), read, write)
+        return grpc.stream_unary_rpc_method_handler(self._upload(method, handler.stream_unary), read, write)
 
     def _unary(self, method: str, behaviour: Behaviour) -> Behaviour:
         async def answer(request: Any, context: Call) -> Any:
@@ -80,6 +80,16 @@ class Guard(grpc.aio.ServerInterceptor):
             async with self._answering(method, request, context):
                 async for part in behaviour(request, context):
                     yield part
+
+        return answer
+
+    def _upload(self, method: str, behaviour: Behaviour) -> Behaviour:
+        async def answer(requests: AsyncIterator[Any], context: Call) -> Any:
+            async with self._answering(method, None, context):
+                # The scope stands on the first message, which is looked at before the call is entered.
+                parts = _admitted(requests, caller.get())
+                first = await anext(parts, None)
+                return await behaviour(_again(first, parts), context)
 
         return answer
 
@@ -112,11 +122,31 @@ class Guard(grpc.aio.ServerInterceptor):
             authorization = next((v for k, v in context.invocation_metadata() or () if k == "authorization"), None)
         who = self._gate.caller(authorization if isinstance(authorization, str) else None)
         who.check_method(method)
-        if request is _MALFORMED:
-            raise InvalidField("request", "is not a message of this call; send it as the contract has it")
-        if isinstance(request, Message) and "scope" in request.DESCRIPTOR.fields_by_name and request.HasField("scope"):
-            who.check_tenant(request.scope.tenant_id)  # type: ignore[attr-defined]
+        _admit_message(request, who)
         caller.set(who)
+
+
+def _admit_message(request: Any, who: Caller) -> None:
+    """Raises unless it is a message of the call and, where it names a scope, one of the caller's tenants."""
+    if request is _MALFORMED:
+        raise InvalidField("request", "is not a message of this call; send it as the contract has it")
+    if isinstance(request, Message) and "scope" in request.DESCRIPTOR.fields_by_name and request.HasField("scope"):
+        who.check_tenant(request.scope.tenant_id)  # type: ignore[attr-defined]
+
+
+async def _admitted(requests: AsyncIterator[Any], who: Caller) -> AsyncIterator[Any]:
+    """The messages of a caller's stream, each of them looked at: a later one must not slip into another tenant."""
+    async for part in requests:
+        _admit_message(part, who)
+        yield part
+
+
+async def _again(first: Any, rest: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """A stream whose first message has been read, from its first message; empty where there was none."""
+    if first is not None:
+        yield first
+    async for part in rest:
+        yield part
 
 
 def _tolerant(read: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
