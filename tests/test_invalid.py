@@ -204,8 +204,9 @@ MALFORMED = (
     b"\x1a\x02\xff\xfe",
     b"\x0b\x0b",
 )
-ALSO_RIGHT = {"GetWorkerStatus": "OK", "ListScopes": "OK"}
-"""Calls that need no scope: of the whole daemon, and of all scopes."""
+ALSO_RIGHT = {
+    "GetWorkerStatus": "OK",  # without a scope it asks about the whole daemon
+} | dict.fromkeys(("ListScopes", "ExportScope", "ImportScope", "DeleteScope"), "UNIMPLEMENTED")  # not built yet
 
 
 async def test_malformed_bytes_are_told_so_and_leave_no_trace(
@@ -217,7 +218,7 @@ async def test_malformed_bytes_are_told_so_and_leave_no_trace(
             for data in MALFORMED:
                 code = await _raw(running.channel, path, data, method.client_streaming, method.server_streaming)
                 # Bytes may happen to be a message of fields that nobody knows: then what is required is missing.
-                assert code in {"INVALID_ARGUMENT", "UNIMPLEMENTED", ALSO_RIGHT.get(method.name)}, (path, data, code)
+                assert code in {"INVALID_ARGUMENT", ALSO_RIGHT.get(method.name)}, (path, data, code)
     out, err = capfd.readouterr()
     assert "Traceback" not in out + err + caplog.text
     assert "call_broke" not in out + err
