@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -17,6 +19,9 @@ MAX_REQUEST_BYTES = 8 << 20
 MAX_REPLY_BYTES = 16 << 20
 MAX_CONCURRENT_CALLS = 1_000
 """Calls answered at once; one more is told RESOURCE_EXHAUSTED and may come again."""
+
+LAST_WORD_S = 0.1
+"""How long a watch of the daemon's health has to read NOT_SERVING before it is ended."""
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -37,6 +42,32 @@ class Services:
     ops: rpc.OpsServiceServicer
 
 
+class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package has no types
+    """The standard health service, whose watches end when the daemon does: one is a call that would run for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watches: set[asyncio.Task[None]] = set()
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+        """Tells of every change until the caller has enough or the daemon stops."""
+        watch = asyncio.create_task(super().Watch(request, context))
+        self._watches.add(watch)
+        try:
+            await asyncio.wait([watch])
+        finally:
+            self._watches.discard(watch)
+            watch.cancel()
+
+    async def end(self) -> None:
+        """Says NOT_SERVING to whoever asks or watches, and ends the watches."""
+        await self.enter_graceful_shutdown()
+        if self._watches:
+            await asyncio.wait(self._watches, timeout=LAST_WORD_S)
+        for watch in list(self._watches):
+            watch.cancel()
+
+
 class Server:
     """The listening server. `port` is the one it got where port 0 was asked for."""
 
@@ -49,7 +80,7 @@ class Server:
         rpc.add_RecallServiceServicer_to_server(services.recall, self._server)
         rpc.add_CoreServiceServicer_to_server(services.core, self._server)
         rpc.add_OpsServiceServicer_to_server(services.ops, self._server)
-        self._health = health.aio.HealthServicer()
+        self._health = _Health()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = [s.full_name for s in svc.DESCRIPTOR.services_by_name.values()]
         reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
@@ -66,5 +97,5 @@ class Server:
 
     async def stop(self, grace_ms: int) -> None:
         """Says NOT_SERVING, takes no new call, and waits at most `grace_ms` for those that run."""
-        await self._health.enter_graceful_shutdown()
+        await self._health.end()
         await self._server.stop(grace_ms / 1000)

@@ -9,6 +9,9 @@ from memsvc.model import MemoryOp, Notice, NoticeKind, OpKind, Scope, Usage
 from memsvc.store import NewNotice, NewOp, Page, UsageRow
 from memsvc.store.sqlite.scopes import ensure_scope, find_recorded, find_scope
 
+MAX_UNREAD_NOTICES = 100
+"""Of a scope: a runner that names a new provider with every run fills no disk with them."""
+
 
 def insert_op(db: sqlite3.Connection, scope_no: int, thread_no: int | None, op: NewOp, now_us: int) -> None:
     """Writes down one model call; of a thread that is gone, without its number."""
@@ -24,8 +27,13 @@ def insert_op(db: sqlite3.Connection, scope_no: int, thread_no: int | None, op: 
 
 
 def insert_notice(db: sqlite3.Connection, scope_no: int, notice: NewNotice | None, now_us: int) -> None:
-    """Raises a notice unless it is none, or the same one was raised before."""
+    """Raises a notice unless it is none, the same one was raised before, or nobody reads the many there are."""
     if notice is None:
+        return
+    (unread,) = db.execute(
+        "SELECT count(*) FROM notices WHERE scope_no = ? AND acknowledged_us IS NULL", (scope_no,)
+    ).fetchone()
+    if unread >= MAX_UNREAD_NOTICES:
         return
     db.execute(
         "INSERT INTO notices (scope_no, kind, from_provider, to_provider, occasion, text, created_us) "
