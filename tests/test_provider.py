@@ -1,4 +1,4 @@
-"""Every combination of section 8 has exactly one row in a table, and no combination leaks."""
+"""Every combination of what may be asked and what may be there has exactly one row in a table, and none leaks."""
 
 from __future__ import annotations
 

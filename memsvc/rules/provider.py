@@ -1,8 +1,17 @@
-"""Whose model may see whose words: section 8 of the behaviour as one pure function.
+"""Whose model may see whose words, as one pure function.
 
 Three things hold whatever the state of the world: a cloud provider receives only what it served itself,
 nothing goes from a local provider to a cloud one, and the builtin summarizer never extracts. Being slow is
 allowed, leaking is not.
+
+1. Work goes to the provider that served the thread's latest run. A cloud is sent only runs that it served itself, and
+   summaries of such runs alone; what it may not have goes to the local fallback, else to the builtin summarizer.
+2. Where that provider cannot be asked now, the local fallback is; where neither can, the work waits. After an hour the
+   builtin summarizer folds, and extraction goes on waiting.
+3. Nothing goes from a local provider to a cloud one.
+4. Where work goes to another provider than the runs', it is said, once for each.
+5. A name that nobody configured goes to the local fallback, else to the builtin summarizer, and that is told. Without
+   any name there is nothing to tell.
 """
 
 from __future__ import annotations
@@ -90,7 +99,7 @@ def may_receive(provider: ProviderFacts, served_by: Set[str]) -> bool:
 def choose(
     work: Work, providers: Mapping[str, ProviderFacts], local_fallback: str = "", overdue: bool = False
 ) -> Choice:
-    """Says which provider gets `work` now. The rules are those of section 8, numbered as there.
+    """Says which provider gets `work` now, by the rules above.
 
     `providers` holds every configured provider by its name; `local_fallback` names one of them or is empty,
     and is ignored if that one is not local. `overdue` means that the work has waited as long as it should

@@ -1,1 +1,1 @@
-"""What was promised, a test for each row of the design's table, named after it."""
+"""What memsvc promises whoever decides to use it: a test for each promise, named after it."""

@@ -1,4 +1,4 @@
-"""The daemon remembers a conversation: what the design promises of threads, over the wire, with nothing configured."""
+"""The daemon remembers a conversation: what is promised of threads, over the wire, with nothing configured."""
 
 from __future__ import annotations
 
