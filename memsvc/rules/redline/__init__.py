@@ -8,10 +8,10 @@ digit; but an exam's specification, an order number and a disease as a topic are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from memsvc.rules.redline import health_en, health_zh, identifiers, numbers, scores_en, scores_zh
-from memsvc.rules.redline.page import Finding, read, squeezed
+from memsvc.rules.redline import gates, health_en, health_zh, identifiers, numbers, scores_en, scores_zh
+from memsvc.rules.redline.page import Finding, Gate, Page, read, squeezed
 
 __all__ = ["CATEGORIES", "Finding", "category", "find", "placeholder", "redact"]
 
@@ -36,6 +36,8 @@ CATEGORIES = frozenset(_TOLD)
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]{3}")
 _ROUNDS_MAX = 4
+# Characters of suspicious sentences that a rule reads in one text. Facts and summaries are a hundred times shorter.
+_READ_MAX = 40_000
 _BETWEEN = re.compile(r"[\s、,，;；|]{0,3}")
 
 
@@ -100,19 +102,30 @@ def _merged(text: str, found: list[Finding]) -> list[Finding]:
 
 
 def _find_in(text: str) -> Iterator[Finding]:
-    """Asks each kind of rule that `text` could have anything for."""
+    """Asks each kind of rule about the sentences that could have anything for it."""
     page = read(text)
     yield from numbers.find(page)
     yield from identifiers.find(page)
-    chinese = _HAN.search(page.text) is not None
-    latin = _LATIN.search(page.text) is not None
-    if chinese:
-        yield from scores_zh.find(page)
-        yield from health_zh.find(page)
+    if _HAN.search(page.text):
+        yield from _told(page, "score", scores_zh.find, gates.SCORES_ZH)
+        yield from _told(page, "health", health_zh.find, gates.HEALTH_ZH)
         close = squeezed(page)
         if close:
-            yield from scores_zh.find(close)
-            yield from health_zh.find(close)
-    if latin:
-        yield from scores_en.find(page)
-        yield from health_en.find(page)
+            yield from _told(close, "score", scores_zh.find, gates.SCORES_ZH)
+            yield from _told(close, "health", health_zh.find, gates.HEALTH_ZH)
+    if _LATIN.search(page.text):
+        yield from _told(page, "score", scores_en.find, gates.SCORES_EN)
+        yield from _told(page, "health", health_en.find, gates.HEALTH_EN)
+
+
+def _told(
+    page: Page, category: str, rule: Callable[[Page], Iterator[Finding]], looks: tuple[Gate, ...]
+) -> Iterator[Finding]:
+    """Reads what passes the gates until there was too much of it; what is left then counts as found."""
+    left = _READ_MAX
+    for stretch in page.stretches(*looks):
+        if left > 0:
+            yield from rule(stretch)
+        else:
+            yield stretch.finding(category, 0, len(stretch.text))
+        left -= len(stretch.text)

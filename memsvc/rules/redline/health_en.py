@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memsvc.rules.redline.page import Finding, Page, ration
+from memsvc.rules.redline.page import Finding, Lazy, Page, ration
 
 _I = re.IGNORECASE | re.ASCII
-_DISEASE = re.compile(
+_DISEASE = Lazy(
     r"\b(?:[a-z]{3,}itis|(?!diagnosis|prognosis|hypnosis|osmosis|mitosis|meiosis|metamorphosis|symbiosis|"
     r"apotheosis|neurosis\b)[a-z]{3,}osis|"
     r"(?!diploma|aroma|axioma|oklahoma|tacoma|sonoma|paloma)[a-z]{3,}oma(?:s|ta)?|(?!academia|"
@@ -68,19 +68,19 @@ _WHO = (
     r"sibling|grand(?:ma|pa|mother|father|son|daughter|parents?)|aunt|uncle|cousin|nephew|niece|baby|"
     r"toddler|in-laws?|mother-in-law|father-in-law|man|woman|boy|girl))"
 )
-_PERSON = re.compile(
+_PERSON = Lazy(
     rf"\b(?:{_WHO}|my|his|her|their|our|me|him|(?!(?:how|what|that|this|it|there|where|when|who|why|the|"
     r"which|here|everything|something|nothing|anything|everyone|covid)\b)(?-i:[A-Z][a-z]+)(?= (?:has|had|"
     r"is|was|suffers?|suffered|got|developed|caught|struggles|takes|lives|who)\b)|"
     r"(?-i:[A-Z][a-z]+'s))\b(?!-)",
     re.ASCII | re.IGNORECASE,
 )
-_NAMED = re.compile(
+_NAMED = Lazy(
     r"\b[A-Z][a-z]+(?:'s)? (?:also |still |often |recently |now )?(?:has|had|is|was|suffers?|suffered|got|"
     r"developed|caught|struggles|takes|lives)\b",
     re.ASCII,
 )
-_HAS = re.compile(
+_HAS = Lazy(
     r"\b(?:has|have|had|having|'ve|'s|got|gets|get|getting|developed|developing|caught|contracted|"
     r"contracts|suffers?|suffering|suffered|struggl(?:es|ing|ed)|battl(?:es|ing|ed)|fights?|fighting|"
     r"surviv(?:ed|or|ing)|beat|recovering|recovered|"
@@ -89,12 +89,12 @@ _HAS = re.compile(
     r"their|our|(?-i:[A-Z][a-z]+'s)|diagnosed)\b",
     re.ASCII | re.IGNORECASE,
 )
-_HAS_STRONG = re.compile(
+_HAS_STRONG = Lazy(
     r"\b(?:has|have|had|having|got|developed|caught|contracted|suffers?|suffering|suffered|battl(?:es|ing|"
     r"ed)|recovering|living with|lives? with|experienc(?:es|ed|ing)|struggl(?:es|ing|ed))\b",
     _I,
 )
-_VERDICT = re.compile(
+_VERDICT = Lazy(
     r"\b(?:diagnosed (?:him |her |me |them )?(?:with|as(?: having)?)|diagnosis (?:is|was|of|:)|suffer(?:s|"
     r"ed|ing)? from(?! (?:bugs?|latency|lag|poor|low|slow|high|performance|the (?:same|fact)))|"
     r"(?:sick|medical|maternity|disability) leave(?: (?:because|due|for|after|since|until))?|off (?:sick|"
@@ -126,7 +126,7 @@ _MEDICINE = (
     r"pine|triptan|gliptin|mab|vir|floxacin|cycline|dipine|parin|setron|formin|tadine|profen|codone|"
     r"phylline|semide|thiazide)|medications?|meds|medicines?|pills?|\d+ ?(?:mg|mcg|ml|units))"
 )
-_CARE = re.compile(
+_CARE = Lazy(
     r"\b(?:(?:take|takes|taking|took|taken|prescribed|on|uses?|using|needs?|injects?|started|stopped|"
     r"receiv(?:es|ed|ing)|undergo(?:es|ing)?|underwent|given|having|has|had|off)(?: (?:daily|weekly|a|an|"
     r"the|his|her|my|some|regular|low[- ]dose|high[- ]dose|heavy|oral|and|her own|[a-z]+ed|prescription|"
@@ -162,7 +162,7 @@ _CARE = re.compile(
     r"elbow|spine|skull|neck|ligament)s?|lost (?:his|her) (?:sight|hearing|vision|baby))",
     _I,
 )
-_TOPIC = re.compile(
+_TOPIC = Lazy(
     r"\b(?:what (?:is|are|causes)|how (?:to|do|does|can|is|are)|explain|describe|summari[sz]e|write|essay|"
     r"article|paper|lecture|course|textbook|chapter|worksheet|quiz|exam|question|teach(?:es|ing)?|"
     r"study(?:ing)?|studies|research(?:es|ing|er)?|thesis|dataset|data|model|classifi(?:er|es)|"
@@ -176,25 +176,23 @@ _TOPIC = re.compile(
     r"tomato|bug)\b",
     _I,
 )
-_QUOTED = re.compile(
-    r"\b(?:translate|how (?:do|would|to) (?:you |i )?say|meaning of|the (?:sentence|phrase|word))\b", _I
-)
-_NEVER = re.compile(
+_QUOTED = Lazy(r"\b(?:translate|how (?:do|would|to) (?:you |i )?say|meaning of|the (?:sentence|phrase|word))\b", _I)
+_NEVER = Lazy(
     r"\b(?:no|not|never|without|isn't|wasn't|doesn't have|don't have|didn't have|deny|denies|negative for|"
     r"free of|if|rule[sd]? out)\b[^.,;]{0,20}\Z",
     _I,
 )
-_PATIENTS = re.compile(
+_PATIENTS = Lazy(
     r" (?:research|study|studies|model|dataset|detection|prediction|awareness|prevention|treatment|"
     r"symptoms|vaccine|department|clinic|center|centre|ward|charity|foundation|lecture|chapter|course|"
     r"unit|of (?:the )?(?:economy|market|system|army)|patients|specialist|screening|essay|paper)\b",
     _I,
 )
-_END = re.compile(
+_END = Lazy(
     r"[.,;:()\n]| (?:and|but|last|this|since|so|when|which|who|in|on|at|while|yesterday|today|two|three|"
     r"a few)\b"
 )
-_THINGS = re.compile(
+_THINGS = Lazy(
     r"\b(?:bug|leak|outage|performance|engine|network|memory|disk|battery|bandwidth|bottleneck|issue with|"
     r"problem with|race condition|deadlock|misconfig\w*|config\w*|error|fault|hardware|server|cluster)\b",
     _I,

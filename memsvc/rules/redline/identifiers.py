@@ -22,6 +22,7 @@ _TRAVEL_WORD = re.compile(
     r"driver'?s? licen[cs]e|driving licen[cs]e|\bvisa (?:no|num)|green card",
     re.IGNORECASE | re.ASCII,
 )
+_DIGITS = re.compile("[0-9](?:[^0-9]{0,4}[0-9]){4}")
 _NOT_YET = re.compile(r"[,，。;；!?]")
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=[ -]?[A-Za-z0-9])")
 _IBAN_BODY = re.compile(r"[A-Za-z0-9]+(?:[ -]?[A-Za-z0-9]+)*")
@@ -42,9 +43,11 @@ _CHECKED_MAX = 2000
 
 def find(page: Page) -> Iterator[Finding]:
     """Yields the identifiers of `page` that hold letters. Linear: each look is bounded by the longest of its kind."""
+    yield from _mails(page)
+    if not _DIGITS.search(page.digits):
+        return
     yield from _travel(page)
     yield from _ibans(page)
-    yield from _mails(page)
     for match in _NINO.finditer(page.text):
         yield page.finding("nino", match.start(), match.end())
     for match in _HK_ID.finditer(page.text):

@@ -129,7 +129,8 @@ def _last(word: re.Pattern[str], text: str) -> int:
 
 
 def find(page: Page) -> Iterator[Finding]:
-    """Yields the numbers of `page` that may not be kept. Linear: a run is cut at most 19 ways at each of its groups."""
+    """Yields the numbers of `page` that may not be kept. Linear: a run is cut at most 19 ways at each of its "
+    "groups."""
     left = _JUDGED_MAX
     bare = len(page.digits) <= 64 and not any(c.isalpha() for c in page.digits)
     for run in _RUN.finditer(page.digits):

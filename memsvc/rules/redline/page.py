@@ -8,21 +8,65 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from memsvc.rules.text import View, view
 
 HAN_DIGITS = "零〇○一二三四五六七八九壹贰叁肆伍陆柒捌玖貳參陸幺兩两"
 _TO_ASCII = str.maketrans(HAN_DIGITS, "000123456789123456789236122")
 _HAN_DIGIT = re.compile(f"[{HAN_DIGITS}]")
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
-_SENTENCE_END = re.compile(r"[。!?！？;；\n\r\u2028\u2029]")
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
+# A full stop ends a sentence behind a word of four letters: "no. C01234567" and "Dr. Li" go on.
+_SENTENCE_END = re.compile(r"[.。!?！？;；\n\r\u2028\u2029](?:(?<!\.)|(?<=[a-z0-9]{4}\.)(?=\s))")
 _SPACED_OUT = re.compile(r"[\u4e00-\u9fff](?: [\u4e00-\u9fff0-9](?![\u4e00-\u9fff])){2,}+")
+_PUNCTUATION = (("，", ","), ("：", ":"), ("；", ";"), ("（", "("), ("）", ")"), ("！", "!"), ("？", "?"))
+_PLAIN = re.compile(r"[ -~\n\u4e00-\u9fff。、“”《》，：；（）！？]*")
 _REACH = 60
 # What one pattern may find in a text and have its surroundings weighed. Beyond it the pattern alone decides: a text
 # with more marks or diseases than that is no fact and no summary, and too much is blocked rather than too slowly.
 _WEIGHED_MAX = 1000
+# A stretch without any sentence end is read in pieces; they overlap by more than a rule's reach and a match together.
+_PIECE = 4000
+_OVERLAP = 200
+
+
+Gate = Callable[[str], object]
+"""A quick look at a sentence: true where a rule may find something, and now and then where none does."""
+
+
+class Lazy:
+    """A pattern that is compiled at its first use: most texts hold nothing that any of the long ones has to read."""
+
+    def __init__(self, source: str, flags: int = 0) -> None:
+        self._source = source
+        self._flags = flags
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern itself, kept from then on."""
+        return re.compile(self._source, self._flags)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """As `re.Pattern.search`."""
+        return self.compiled.search(text)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """As `re.Pattern.match`."""
+        return self.compiled.match(text)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        """As `re.Pattern.fullmatch`."""
+        return self.compiled.fullmatch(text)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """As `re.Pattern.finditer`."""
+        return self.compiled.finditer(text)
+
+    def split(self, text: str) -> list[str]:
+        """As `re.Pattern.split`, for patterns without groups."""
+        return self.compiled.split(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +104,44 @@ class Page:
         end = _SENTENCE_END.search(piece)
         return piece[: end.start()] if end else piece
 
-    def sentences(self) -> Iterator[tuple[int, int]]:
-        """Yields the half-open spans of the sentences, in order; their end marks belong to none."""
+    def stretches(self, *gates: Gate) -> Iterator[Page]:
+        """Yields pages of the sentences in which every gate finds something, neighbours together.
+
+        Gates are quick looks that may say yes where there is nothing. Rules bound what they see by the sentence, so
+        they find in a stretch what they would find in the whole.
+        """
+        begin = end = -1
+        for start, stop in self._suspects(*gates):
+            # One mark parts neighbours; with more between them the stretch before is done.
+            if end >= 0 and start > end + 1:
+                yield from self._pieces(begin, end)
+                end = -1
+            begin = begin if end >= 0 else start
+            end = stop
+        if end >= 0:
+            yield from self._pieces(begin, end)
+
+    def _suspects(self, *gates: Gate) -> Iterator[tuple[int, int]]:
         start = 0
-        for end in _SENTENCE_END.finditer(self.text):
-            if end.start() > start:
-                yield start, end.start()
-            start = end.end()
-        if start < len(self.text):
-            yield start, len(self.text)
+        while start < len(self.text):
+            mark = _SENTENCE_END.search(self.text, start)
+            stop = mark.start() if mark else len(self.text)
+            sentence = self.text[start:stop]
+            if all(gate(sentence) for gate in gates):
+                yield start, stop
+            start = stop + 1
+
+    def _pieces(self, begin: int, end: int) -> Iterator[Page]:
+        for start in range(begin, end, _PIECE):
+            stop = min(end, start + _PIECE + _OVERLAP)
+            text = self.text[start:stop]
+            origin = self.view.origin[start:stop]
+            yield Page(text, self.digits[start:stop], View(text, origin, self.view.source_length))
 
 
 def read(text: str) -> Page:
     """Returns the page of `text`; linear. Chinese digits count as digits in `digits` and stay words in `text`."""
-    seen = view(text)
+    seen = _plain(text) or view(text)
     folded = seen.text
     digits = folded
     if not folded.isascii():
@@ -83,8 +151,19 @@ def read(text: str) -> Page:
     return Page(folded, digits, seen)
 
 
+def _plain(text: str) -> View | None:
+    """Returns what `view` would, for text of Chinese and ASCII alone: only its punctuation folds, one for one."""
+    if not _PLAIN.fullmatch(text):
+        return None
+    folded = text
+    for wide, narrow in _PUNCTUATION:
+        folded = folded.replace(wide, narrow)
+    return View(folded, range(len(text)), len(text))
+
+
 def squeezed(page: Page) -> Page | None:
-    """Returns the page without the spaces between Chinese characters written apart (数 学 9 2 分), None without any."""
+    """Returns the page without the spaces between Chinese characters written apart (数 学 9 2 分), None without "
+    "any."""
     spaces = {
         place
         for stretch in _SPACED_OUT.finditer(page.text)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from memsvc.rules.redline.page import Finding, Page, ration
+from memsvc.rules.redline.page import Finding, Lazy, Page, ration
 
 _I = re.IGNORECASE | re.ASCII
 _SUBJECT = (
@@ -28,7 +28,7 @@ _EXAM = (
     r"class(?:es)?|courses?|subjects?|semester|term|report card|transcript|olympiad|a-levels?|gcses?|sat|"
     r"act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46]|ap)"
 )
-_GRADE_WORD = re.compile(r"/ ?\d|out of|\b(?:grade|mark|result)s?\b", re.IGNORECASE | re.ASCII)
+_GRADE_WORD = Lazy(r"/ ?\d|out of|\b(?:grade|mark|result)s?\b", re.IGNORECASE | re.ASCII)
 _NUMBER = (
     r"(?:\d{1,3}(?:\.\d{1,2})?|(?:sixty|seventy|eighty|ninety|fifty|forty|thirty)(?:[ -](?:one|two|three|"
     r"four|five|six|seven|eight|nine))?)"
@@ -48,8 +48,8 @@ _FILL = (
     r"a total of|him|her|me|the)){0,3}"
 )
 
-_VERB = re.compile(rf"\b{_GOT}{_FILL} {_NUMBER}(?:{_OUT_OF}){{0,2}}{_NOT_UNIT}", _I)
-_LABEL = re.compile(
+_VERB = Lazy(rf"\b{_GOT}{_FILL} {_NUMBER}(?:{_OUT_OF}){{0,2}}{_NOT_UNIT}", _I)
+_LABEL = Lazy(
     rf"\b(?:{_SUBJECT}|{_EXAM}|score|grade|mark|average|result|percentage)s?(?: (?:{_EXAM}|score|grade|"
     rf"mark|result|average)s?){{0,2}}"
     rf"(?: (?:in|on|for|at) (?:(?:the|his|her|my|their|our|last|this) )?(?:[a-z]+ ){{0,2}}(?:{_SUBJECT}|{_EXAM}))?"
@@ -58,23 +58,23 @@ _LABEL = re.compile(
     rf"just ){{0,2}}{_NUMBER}(?:{_OUT_OF})?{_NOT_UNIT}",
     _I,
 )
-_LIST = re.compile(
+_LIST = Lazy(
     rf"\b{_SUBJECT}(?:[ ]?[:=\-][ ]?| )(?:100|\d\d(?:\.\d)?)(?:{_OUT_OF})?(?=[ ]?(?:[,;.|)\n]|and\b|"
     rf"\Z)){_NOT_UNIT}",
     _I,
 )
-_GPA = re.compile(
+_GPA = Lazy(
     r"\b(?:c?gpa|grade[ -]point average)\b(?:[ ]?(?:is|was|of|at|:|=|stands at|currently|now|only|about|"
     r"around|dropped to|fell to|rose to|went (?:up|down) to|\())*"
     r"[ ]?[0-5](?:\.\d{1,2})?(?![\d.]\d)",
     _I,
 )
-_GPA_FIRST = re.compile(
+_GPA_FIRST = Lazy(
     r"(?<![\d.])[0-5]\.\d{1,2}[ ](?:(?:cumulative|unweighted|weighted|overall|college|"
     r"high school) ){0,2}c?gpa\b",
     _I,
 )
-_EXTERNAL = re.compile(
+_EXTERNAL = Lazy(
     r"\b(?:(?:sat|gmat|gre|lsat|mcat)(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:[1-9]\d{2}|1[0-6]\d\d)|"
     r"act(?: scores?)?(?: (?:is|was|of)|:) ?[123]\d|"
     r"toefl(?: ibt)?(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:1[01]\d|120|[3-9]\d)|"
@@ -82,12 +82,12 @@ _EXTERNAL = re.compile(
     rf"cet-?[46](?: scores?)?(?: (?:is|was|of))?[ :]{{1,2}}[2-7]\d\d){_NOT_UNIT}",
     _I,
 )
-_ON_EXTERNAL = re.compile(
+_ON_EXTERNAL = Lazy(
     r"\b(?:1[0-6]\d\d|[2-9]\d\d|[1-3]\d|1[01]\d|[4-9](?:\.5)?) (?:on|in|for) (?:(?:the|his|her|"
     r"my) )?(?:sat|act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46])\b",
     _I,
 )
-_LETTER = re.compile(
+_LETTER = Lazy(
     rf"\b(?i:{_GOT}|gave (?:me|him|her|them)|given|has|have|had|with)(?i: (?:an?|only|straight|all|mostly|"
     rf"just|another|two|three|her|his|my|first)){{0,3}} [\"']?[A-F](?:[+\-](?![\w+])|"
     r"\b(?![+#'.]))[\"']?(?:'?s)?"
@@ -95,22 +95,20 @@ _LETTER = re.compile(
     rf"both) )?(?:[A-Za-z]+ ){{0,3}}?(?:{_SUBJECT}|{_EXAM}))\b",
     re.ASCII,
 )
-_LETTER_SIGN = re.compile(
+_LETTER_SIGN = Lazy(
     rf"\b(?i:{_GOT}|gave (?:me|him|her|them)|given)(?i: (?:an?|only|straight|"
     rf"another)){{0,2}} [A-F][+\-](?![\w+])",
     re.ASCII,
 )
-_GRADE_IS = re.compile(
+_GRADE_IS = Lazy(
     rf"\b(?i:(?:(?:{_SUBJECT}|{_EXAM}) )?(?:final )?(?:grade|mark|result)s?)(?i: (?:in|on|for) (?:(?:the|"
     rf"his|her|my) )?(?:[A-Za-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?(?i:[ ]?[:=]| is|"
     r" was)(?i: an?)?[ ]?[A-F][+\-]?(?![\w+\-'])"
     rf"|\b(?i:{_SUBJECT})[ ]?[:=\-][ ]?[A-F][+\-]?(?![\w+\-'])",
     re.ASCII,
 )
-_STRAIGHT = re.compile(
-    r"\bstraight[ -]a(?:'?s|[ -]student)\b|\b(?:an?|the) [abcdf][+\-]?[ -]student\b|\bdean's list\b", _I
-)
-_FAILED = re.compile(
+_STRAIGHT = Lazy(r"\bstraight[ -]a(?:'?s|[ -]student)\b|\b(?:an?|the) [abcdf][+\-]?[ -]student\b|\bdean's list\b", _I)
+_FAILED = Lazy(
     r"\b(?:failed|flunked|failing|fails|flunking|(?:did not|didn't) pass|barely passed|bombed|"
     r"got a fail(?:ing grade)? (?:in|on))(?: (?:in|on|at|his|her|my|their|the|two|three|one|last|again|"
     rf"this|a|an|final|year|semester|[a-z]+)){{0,4}}?"
@@ -118,19 +116,19 @@ _FAILED = re.compile(
     r"toefl|ielts|cet-?[46]|driving test|test)\b",
     _I,
 )
-_PERCENTILE = re.compile(r"\b(?:in )?the \d{1,2}(?:st|nd|rd|th) percentile\b", _I)
-_AVERAGE = re.compile(
+_PERCENTILE = Lazy(r"\b(?:in )?the \d{1,2}(?:st|nd|rd|th) percentile\b", _I)
+_AVERAGE = Lazy(
     r"\b(?:has|have|had|with|got|keeps?|kept|maintains?) (?:an?|"
     rf"the) \d{{2,3}}(?:\.\d)?[ ]?%? average(?: (?:in|for) (?:[a-z]+ )?(?:{_SUBJECT}|{_EXAM}))?\b",
     _I,
 )
-_FULL = re.compile(
+_FULL = Lazy(
     rf"\b{_GOT}(?: (?:a|an|the))? (?:zero|full marks|perfect scores?|top marks|the highest score)(?: (?:in|"
     rf"on|for|at) (?:(?:the|his|her|my) )?(?:[a-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?",
     _I,
 )
-_LETTER_LIST = re.compile(rf"\b(?i:{_SUBJECT}) [A-F][+\-]?(?![\w+\-'#])", re.ASCII)
-_RANK = re.compile(
+_LETTER_LIST = Lazy(rf"\b(?i:{_SUBJECT}) [A-F][+\-]?(?![\w+\-'#])", re.ASCII)
+_RANK = Lazy(
     r"(?:'s|\b(?:rank(?:ed|s|ing)?|placed|came|finished|is|was|stands?|"
     r"number))(?: (?:in )?(?:the )?)?[ #]?(?:\d{1,3}(?:st|nd|rd|th)?(?: out)?|first|second|third|fourth|"
     r"fifth|last|top \d{1,2}(?: ?%| percent)?|bottom)(?: (?:out )?(?:of|place))?(?: of \d+)?(?: students)?"
@@ -140,14 +138,16 @@ _RANK = re.compile(
     r"my) (?:class|grade|year|cohort)",
     _I,
 )
-_PERSON = re.compile(
+_PERSON = Lazy(
     r"\b(?:i|me|my|he|she|his|her|him|they|their|we|our|the user|user|students?|pupils?|son|daughter|"
     r"kids?|child|brother|sister|classmate|"
     r"nephew|niece|cousin|friend|name|roommate)\b(?!')|\bi'|(?-i:\b[A-Z][a-z]+'s\b)|"
     r"\b[A-Z][a-z]+(?:'s)? (?=scor|got|receiv|earn|achiev|averag|fail|flunk)",
     re.ASCII | re.IGNORECASE,
 )
-_RULE = re.compile(
+_CLAUSE = Lazy("[,;]")
+_SCHOOL = Lazy(rf"\b(?:{_SUBJECT}|{_EXAM}|school|grades?|student|pupil|teacher)\b", _I)
+_RULE = Lazy(
     r"\b(?:each|per|worth|maximum|max|minimum|min|at least|passing|pass mark|cut-?off|threshold|required?|"
     r"requires|requirement|needs?|need to|must|full marks|total(?:ing)?|"
     r"out of a possible|weigh(?:t|ts|ted|s)|counts?|if|suppose|assume|for example|e\.g\.|target|goals?|"
@@ -155,14 +155,14 @@ _RULE = re.compile(
     r"average score of the (?:model|class)|set (?:the|a))\b",
     _I,
 )
-_ELSE = re.compile(
+_ELSE = Lazy(
     r"\b(?:games?|match|goals?|season|league|team|touchdowns?|baskets?|movie|film|imdb|rotten|album|"
     r"restaurant|review|credit score|f1|bleu|rouge|accuracy|benchmark|model|"
     r"lighthouse|coverage|unit|integration|regression|smoke|e2e|ci|build|pipeline|stress|load|ab|a/b|"
     r"latency|server|api|npm|pytest|jest|cpu|gpu|golf|bowling|quarter)\b",
     _I,
 )
-_AFTER_RULE = re.compile(
+_AFTER_RULE = Lazy(
     r"[ ]?(?:or (?:above|higher|more|better|below|less)|and above|each|per|in total|is (?:needed|required|"
     r"a pass)|to pass|required|minimum|maximum|scale|-point scale)\b",
     _I,
@@ -198,7 +198,7 @@ def find(page: Page) -> Iterator[Finding]:
 
 def _ruled(page: Page, match: re.Match[str]) -> bool:
     lead = page.before(match.start(), 40)
-    clause = re.split(r"[,;]", lead)[-1]
+    clause = _CLAUSE.split(lead)[-1]
     return bool(_RULE.search(clause) or _RULE.search(match[0]) or _AFTER_RULE.match(page.after(match.end(), 24)))
 
 
@@ -208,13 +208,12 @@ def _of_school(page: Page, match: re.Match[str]) -> bool:
     around = f"{lead}{match[0]}{rest}"
     if _ELSE.search(around):
         return False
-    school = re.search(rf"\b(?:{_SUBJECT}|{_EXAM}|school|grades?|student|pupil|teacher)\b", around, _I)
-    if school is None:
+    if not _SCHOOL.search(around):
         return False
     # "failed the test" is said of programs, "midterm: 74/100" of nobody else.
     told = (
-        match.re in {_VERB, _FULL, _PERCENTILE}
-        or (match.re is _FAILED and not match[0].endswith("test"))
+        match.re in {_VERB.compiled, _FULL.compiled, _PERCENTILE.compiled}
+        or (match.re is _FAILED.compiled and not match[0].endswith("test"))
         or _GRADE_WORD.search(match[0]) is not None
     )
     return told or _PERSON.search(around) is not None
