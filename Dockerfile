@@ -1,4 +1,4 @@
-# The daemon and nothing else: no compiler, no pip, no shell script, a user without rights, and one folder that is written.
+# The daemon and nothing else: no compiler, no pip, no shell script, a user without rights, and one folder that it writes.
 
 FROM python:3.12-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
@@ -27,7 +27,8 @@ LABEL org.opencontainers.image.title="memsvc" \
       org.opencontainers.image.description="A memory daemon for AI agents, behind gRPC" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin memsvc \
- && install --directory --owner memsvc --group memsvc /data
+ && install --directory --owner memsvc --group memsvc /data /tokens \
+ && install --directory --owner memsvc --group memsvc --mode 0700 /tokens/runner /tokens/reviewer /tokens/admin
 COPY --from=build /opt/memsvc /opt/memsvc
 ENV PATH=/opt/memsvc/bin:$PATH
 
@@ -37,7 +38,8 @@ RUN python -c "from memsvc import __main__, app; from memsvc.config import Setti
 from memsvc.tokens import Tokenizer; Tokenizer(Settings().tokenizer)" \
  && rm -rf /tmp/*
 
-# Off loopback the daemon wants credentials, or MEMSVC_ALLOW_REMOTE=true where the network keeps others out.
+# Off loopback the daemon wants credentials (`memsvc token init --directory /tokens` makes some into volumes mounted there),
+# or MEMSVC_ALLOW_REMOTE=true where the network keeps others out.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     TIKTOKEN_CACHE_DIR= \
     MEMSVC_LISTEN=0.0.0.0:50051 \
