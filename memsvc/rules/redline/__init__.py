@@ -10,7 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from memsvc.rules.redline import gates, health_en, health_zh, identifiers, marks_zh, numbers, scores_en, scores_zh
+from memsvc.rules.redline import (
+    complaints_en,
+    complaints_zh,
+    gates,
+    health_en,
+    health_zh,
+    identifiers,
+    marks_zh,
+    numbers,
+    scores_en,
+    scores_zh,
+)
 from memsvc.rules.redline.page import Finding, Gate, Page, read, squeezed
 
 __all__ = ["CATEGORIES", "Finding", "category", "find", "placeholder", "redact"]
@@ -110,14 +121,18 @@ def _find_in(text: str) -> Iterator[Finding]:
         yield from _told(page, "score", scores_zh.find, gates.SCORES_ZH)
         yield from _told(page, "score", marks_zh.find, gates.SCORES_ZH)
         yield from _told(page, "health", health_zh.find, gates.HEALTH_ZH)
+        yield from _told(page, "health", complaints_zh.find, gates.HEALTH_ZH)
         close = squeezed(page)
         if close:
             yield from _told(close, "score", scores_zh.find, gates.SCORES_ZH)
             yield from _told(close, "score", marks_zh.find, gates.SCORES_ZH)
             yield from _told(close, "health", health_zh.find, gates.HEALTH_ZH)
+            yield from _told(close, "health", complaints_zh.find, gates.HEALTH_ZH)
     if _LATIN.search(page.text):
         yield from _told(page, "score", scores_en.find, gates.SCORES_EN)
+        yield from _told(page, "score", scores_en.find_told, gates.SCORES_EN)
         yield from _told(page, "health", health_en.find, gates.HEALTH_EN)
+        yield from _told(page, "health", complaints_en.find, gates.HEALTH_EN)
 
 
 def _told(

@@ -63,7 +63,8 @@ SCORES_ZH = (
         "留级 退学 满分 考砸 落榜 重修",
     ),
     re.compile(
-        r"[\d二三四五六七八九十百〇零两差砸挂垫倒优良]|[A-F](?![a-z])|第一|一名|满分|及格|合格|[没未][能有]?[考通过]|"
+        r"[\d二三四五六七八九十百〇零两差砸挂垫倒优良]|个位数|双百|鸭蛋|[A-F](?![a-z])|第一|一名|满分|及格|合格|"
+        r"[没未][能有]?[考通过]|"
         r"落榜|补考|重修|白卷|留级|退学|中[等上下]|[上下]游|偏[上下]|下滑|下降|退步|拔尖|不理想"
     ).search,
 )
@@ -72,7 +73,11 @@ SCORES_ZH = (
 # written with the sign of illness.
 HEALTH_ZH = (
     glyphs(
-        "\u7592-\u7677炎血孕胎药诊患残肿肝肾肺胃胆脾胰腺膝髋踝腕肘腹尿哮喘咳吐呕泻晕疱肛瓣颅酗癖瘾嗝噎呃窒衄谵憩潴痉癫聋哑瞎崴螨虚喉虱",
+        "\u7592-\u7677炎血孕胎药诊患残肿肝肾肺胃胆脾胰腺膝髋踝腕肘腹尿哮喘咳吐呕泻晕疱肛瓣颅酗癖瘾嗝噎呃窒衄谵憩潴痉癫聋哑瞎崴螨虚喉虱烧",
+        "情绪 心情 想活 想死 不下 跳楼 吞药 自伤 睡不 站不 坐不 躺不 起了 流血 鼻塞 鼻涕 胸片 片子 化验 体检 片提 "
+        "超声 超提 病房 急诊 救护 "
+        "胶囊 颗粒 冲剂 mg 毫克 没保 预产 两道 待产 半身 行动 小便 幽门 杆菌 慢支 多囊 牙疼 眼睛 左眼 右眼 双眼 "
+        "嗅觉 味觉 记忆 石膏 "
         "综合 合征 合症 障碍 衰竭 脑梗 心梗 梗死 梗塞 梗阻 脱位 脱垂 脱臼 脱水 脱发 脱离 脱落 脱肛 坏死 闭锁 积液 "
         "积水 硬化 维化 "
         "萎缩 增生 肥大 畸形 缺损 不全 亢进 减退 狭窄 破裂 穿孔 扭转 损伤 结节 异常 下垂 移位 突出 钙化 撕裂 断裂 "
@@ -206,6 +211,17 @@ HEALTH_EN = (
         "gall "
         "tonsils spleen uterus breast prostate wisdom thyroid foot arm toe finger bmi ldl hdl psa mental nervous "
         "breakdown harm cuts cutting diabetic immunocompromised hypertensive fractured sprained twisted tore injured "
-        "wrist ankle lost abdominal stomach chest throat cough vomit threw period lump bled bleeding nausea tumors"
+        "wrist ankle lost abdominal stomach chest throat cough vomit threw period lump bled bleeding nausea tumors "
+        "eye eyes ear ears nose tooth teeth jaw tongue neck shoulders spine ribs belly abdomen "
+        "bladder bowel calf calves ankles foot feet heel toes arms elbow hand hands fingers thumb skin muscle "
+        "breasts ovary iron hamstring acl meniscus "
+        "short breath vomits vomiting nauseous fevers cold chills runny cramps dizzy passed fainted collapsed kill "
+        "hurt hurts die dead live overdose "
+        "conceive expecting morning postpartum breastfeeding stitches cast sling crutches bed cane walker cpap "
+        "catheter detox relapse positive rushed er "
+        "emergency admitted urgent doctor doctors dr gp dentist physician surgeon hormones hrt supplements "
+        "prescription dosage dose scans xray ultrasound "
+        "mammogram sick flare flares metastasized symptoms numb swollen aches aching itchy bleeding baby pill "
+        "periods home"
     ),
 )

@@ -104,6 +104,7 @@ _GRADE_IS = Lazy(
     rf"\b(?i:(?:(?:{_SUBJECT}|{_EXAM}) )?(?:final )?(?:grade|mark|result)s?)(?i: (?:in|on|for) (?:(?:the|"
     rf"his|her|my) )?(?:[A-Za-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?(?i:[ ]?[:=]| is|"
     r" was)(?i: an?)?[ ]?[A-F][+\-]?(?![\w+\-'])"
+    r"|\b(?i:(?:final|overall|course|semester|midterm) (?:grade|mark)) [A-F][+\-]?(?![\w+\-'])"
     rf"|\b(?i:{_SUBJECT})[ ]?[:=\-][ ]?[A-F][+\-]?(?![\w+\-'])",
     re.ASCII,
 )
@@ -138,6 +139,81 @@ _RANK = Lazy(
     r"my) (?:class|grade|year|cohort)",
     _I,
 )
+# A person, what they did or have, and a number or a grade on the way to a word of school.
+_WHOSE = (
+    r"(?:i|i'm|i've|he|he's|she|she's|they|we|you|me|him|her|us|my|his|their|our|users?|the user|students?|pupils?|"
+    r"sons?|daughters?|kids?|child|"
+    r"brother|sister|nephew|niece|cousin|friend|roommate|classmate|teacher|professor|(?-i:[A-Z][a-z]+)(?:'s)?)"
+)
+_BARE = rf"(?<![\d.#$-])(?:1[0-6]\d0|\d{{1,3}}(?:\.\d{{1,2}})?){_NOT_UNIT}"
+_TOLD = Lazy(
+    rf"\b(?:{_SUBJECT}|{_EXAM}|quant|verbal|composite|average|grade|mark|score|percentage|band|overall)s?"
+    r"(?: (?:exam|test|quiz|midterm|final|paper|grade|score|mark|result|section|total|score sheet|one|two|i|ii|ab|"
+    r"bc))?"
+    r"(?: (?:only|just|finally|again|actually|really))?"
+    r" (?:was|is|were|came (?:back|out|in)(?: (?:at|as|to))?|came to|went from|went (?:up|down) to|(?:rose|fell|"
+    r"dropped|slipped|improved|climbed|jumped) "
+    rf"(?:from|to)|sits at|stands at|ended (?:up )?(?:at|with)|turned out(?: to be)?|stayed at)(?: (?:an?|about|"
+    rf"around|only|just|at|the)){{0,2}} {_BARE}",
+    _I,
+)
+_SITTING = Lazy(
+    r"\b(?:scored|scores|got|gets|gave (?:me|him|her|them|us)(?: an?)?|given|sitting at|"
+    r"ended (?:up )?(?:the \w+ )?(?:with|at)|finished (?:the \w+ )?(?:with|on|at)|"
+    r"graded|marked|averaging|averages|averaged|passed(?: \w+){0,6}? with|failed(?: \w+){0,4}? with|graduated with|"
+    r"pulled|earned|has|have|hold(?:s|ing)?|"
+    rf"below|above|under|over|from)(?: (?:an?|only|just|about|around|barely|straight|low|high|exactly|"
+    rf"around)){{0,2}} {_BARE}(?: (?:out of|/) ?\d+)?",
+    _I,
+)
+_LETTERS_TOLD = Lazy(
+    r"\b(?i:got|gets|get|getting|has|have|had|received|earned|with|from|to|shows?|all|straight|mostly|two|three|"
+    r"four|were|was|is|are|a|an|grade|mark|ended up with|"
+    r"except|into|another) (?:\"|')?(?:[A-F][+\-]?(?![\w+])(?:'?s\b)?|[A-F]s\b|[A-E]{2,5}\b(?=[ .,;]|\Z))",
+    re.ASCII,
+)
+_LETTER_CONTEXT = Lazy(
+    rf"\b(?:{_SUBJECT}|grades?|report card|transcript|semester|term|a-levels?|gcses?|exams?|midterms?|finals?|"
+    rf"honou?rs|course ?work|failing|passed|marks?|"
+    r"linear algebra|organic chem(?:istry)?)\b",
+    _I,
+)
+_PLACED = Lazy(
+    r"\b(?:ranks?|ranked|placed|places|came|finished|is|was|'s)(?: (?:at|in))?(?: the)? (?:\d{1,3}(?:st|nd|rd|th)|"
+    r"first|second|third|fourth|fifth|last|bottom|top)"
+    r"(?: (?:out )?of| in| at| among|\b)",
+    _I,
+)
+_COHORT = Lazy(r"\b(?:students?|class|year(?: group)?|cohort|grade|school|classmates|pupils|exam|form)\b", _I)
+_NAMES_MARKED = Lazy(
+    rf"(?:\b(?:(?-i:[A-Z][a-z]+)|student \d+)[ ]?[:=]? ?(?:100|\d\d)(?:\.\d)?%?{_NOT_UNIT}(?:[ ]?[,;]|[ ]?\Z|"
+    rf"(?= on\b)| and)[ ]*){{2,}}",
+    _I,
+)
+_MARKED = Lazy(r"\b(?:marks?|grades?|scores?|results?|exam|test|quiz|midterm|final|students?)\b", _I)
+_DEGREE = Lazy(
+    r"\b(?:got|gets|received|earned|awarded|graduated with|passed with|with) (?:an? )?(?:first|2:[12]|upper second|"
+    r"lower second|third|distinction|merit|"
+    r"summa cum laude|magna cum laude|cum laude)\b|\b(?:grades?|marks?) (?:have |has )?(?:slipped|dropped|fallen|"
+    r"fell|tanked|plummeted|went down|improved|gone up)|"
+    r"\b(?:repeat(?:ed|s|ing)?|held back|redo(?:ing)?|retak(?:e|es|ing)|resit(?:ting)?) (?:a |the |his |her |"
+    r"my )?(?:year|grade|class|course|exam|\w+ exam)|"
+    r"\bbottom of (?:his|her|my|the|their) (?:class|year|grade)|\bacademic probation\b",
+    _I,
+)
+_ANYBODY = Lazy(rf"\b{_WHOSE}\b", _I)
+_MARKED_OR_SUBJECT = Lazy(rf"\b(?:{_SUBJECT}|{_EXAM}|grade|mark|average|quant|verbal|composite)\b", _I)
+_SITTING_AT = Lazy(
+    rf"\b(?:{_SUBJECT}|exams?|tests?|quiz(?:zes)?|mid-?terms?|finals?|homework|assignments?|essays?|projects?|"
+    rf"thesis|semester|term|subjects?|bar|"
+    r"course|ap|gpa|average|sat|act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46])\b",
+    _I,
+)
+_WISH = Lazy(
+    r"\b(?:target\w*|aim\w*|hop\w+|want\w*|goal|wish\w*|plan\w*|need\w*|should|would like|trying|if|prepar\w+|"
+    r"at least|require\w*)\b",
+    _I,
+)
 _PERSON = Lazy(
     r"\b(?:i|me|my|he|she|his|her|him|they|their|we|our|the user|user|students?|pupils?|son|daughter|"
     r"kids?|child|brother|sister|classmate|"
@@ -152,7 +228,7 @@ _RULE = Lazy(
     r"requires|requirement|needs?|need to|must|full marks|total(?:ing)?|"
     r"out of a possible|weigh(?:t|ts|ted|s)|counts?|if|suppose|assume|for example|e\.g\.|target|goals?|"
     r"aim(?:s|ing)?|hop(?:e|es|ing)|wants?(?: to)?|scale|rubric|allocate|range|"
-    r"average score of the (?:model|class)|set (?:the|a))\b",
+    r"average score of the (?:model|class)|target(?:s|ing|ed)|set (?:the|a))\b",
     _I,
 )
 _ELSE = Lazy(
@@ -194,6 +270,29 @@ def find(page: Page) -> Iterator[Finding]:
         around = page.before(match.start(), 40)
         if not weigh or (not _ruled(page, match) and (len(listed) > 1 or ":" in match[0] or _PERSON.search(around))):
             yield page.finding("score", match.start(), match.end())
+
+
+def find_told(page: Page) -> Iterator[Finding]:
+    """Yields marks told in passing, where a person, a number or a grade, and a word of school share a sentence."""
+    for pattern, context in (
+        (_TOLD, _MARKED_OR_SUBJECT),
+        (_SITTING, _SITTING_AT),
+        (_LETTERS_TOLD, _LETTER_CONTEXT),
+        (_PLACED, _COHORT),
+        (_NAMES_MARKED, _MARKED),
+        (_DEGREE, _ANYBODY),
+    ):
+        for match, weigh in ration(pattern.finditer(page.text)):
+            if not weigh or _told_of_somebody(page, match, context):
+                yield page.finding("score", match.start(), match.end())
+
+
+def _told_of_somebody(page: Page, match: re.Match[str], context: Lazy) -> bool:
+    lead, rest = page.before(match.start()), page.after(match.end(), 40)
+    around = lead + match[0] + rest
+    if _ELSE.search(around) or _RULE.search(lead) or _WISH.search(lead) or _AFTER_RULE.match(rest):
+        return False
+    return context.search(around) is not None and _ANYBODY.search(around) is not None
 
 
 def _ruled(page: Page, match: re.Match[str]) -> bool:
