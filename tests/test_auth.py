@@ -6,15 +6,9 @@ before anything is read: a daemon whose store is shut tells it as well.
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import grpc
 import pytest
-from google.protobuf import message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -22,17 +16,15 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.auth import Gate, entry, make_token
+from memsvc.auth import Gate
 from memsvc.config import Credential
 from memsvc.errors import Unauthenticated
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
-from tests.child import Child, child, spawn
 from tests.conftest import Running, Start
+from tests.papers import CREDENTIALS, METHODS, OURS, ROLES, THEIRS, TOKENS, Answer, ask, bearer, request
 from tests.talk import Talk, refusal
-
-ROLES = ("runner", "reviewer", "admin")
 
 LEAST_ROLE = {
     "MemoryService": {"runner": ["GetContext", "RecordRun"]},
@@ -57,19 +49,8 @@ LEAST_ROLE = {
 }
 """The least role that a call is granted to; each role may do what those before it may."""
 
-OURS, THEIRS = "school-7", "school-77"
-TOKENS = {name: make_token() for name in (*ROLES, "keeper", "watcher")}
-CREDENTIALS = [
-    *({"name": role, "role": role, "tenants": [OURS], "token_hash": TOKENS[role][1]} for role in ROLES),
-    {"name": "keeper", "role": "admin", "tenants": ["*"], "token_hash": TOKENS["keeper"][1]},
-    {"name": "watcher", "role": "reviewer", "tenants": ["*"], "token_hash": TOKENS["watcher"][1]},
-]
-
-GRANTED = "granted"
 WITHOUT_A_SCOPE = {"GetWorkerStatus", "ListScopes"}
 """Calls that can be about more than one scope."""
-
-METHODS = [method for service in svc.DESCRIPTOR.services_by_name.values() for method in service.methods]
 
 
 def least(method: MethodDescriptor) -> str:
@@ -82,51 +63,6 @@ def least(method: MethodDescriptor) -> str:
 def test_the_table_of_roles_tells_of_every_call_of_the_contract_once() -> None:
     told = [(service, name) for service, roles in LEAST_ROLE.items() for names in roles.values() for name in names]
     assert sorted(told) == sorted((m.containing_service.name, m.name) for m in METHODS)
-
-
-def bearer(name: str) -> str:
-    return f"Bearer {TOKENS[name][0]}"
-
-
-class Answer(NamedTuple):
-    """What came back: a status and, of a refusal, its reason and the field or role that it names."""
-
-    code: str
-    reason: str = ""
-    about: str = ""
-
-
-async def ask(channel: grpc.aio.Channel, method: MethodDescriptor, data: bytes, *authorization: str) -> Answer:
-    """Makes a call with a request that is bytes already, so that it can be none, and says what came of it."""
-    path = f"/{method.containing_service.full_name}/{method.name}"
-    kind = ("stream" if method.client_streaming else "unary") + ("_stream" if method.server_streaming else "_unary")
-    metadata = [("authorization", value) for value in authorization]
-    call = getattr(channel, kind)(path)([data] if method.client_streaming else data, metadata=metadata)
-
-    async def end() -> None:
-        if method.server_streaming:
-            async for _ in call:
-                pass
-        else:
-            await call
-
-    if await call.code() is grpc.StatusCode.OK:
-        await end()
-        return Answer("OK")
-    refused = await refusal(end())
-    return Answer(refused.code, refused.reason, refused.metadata.get("field", refused.metadata.get("role", "")))
-
-
-def request(method: MethodDescriptor, tenant_id: str | None, **ids: str) -> bytes:
-    """A request about a tenant, or about no scope at all, that names whatever of the ids the call can name."""
-    message: Any = message_factory.GetMessageClass(method.input_type)()
-    if tenant_id is not None and "scope" in method.input_type.fields_by_name:
-        message.scope.CopyFrom(pb.Scope(tenant_id=tenant_id, agent_id="exam"))
-    for name, value in ids.items():
-        if name in method.input_type.fields_by_name:
-            setattr(message, name, value)
-    assert isinstance(message, Message)
-    return message.SerializeToString()
 
 
 @pytest.fixture
@@ -379,108 +315,3 @@ def test_of_many_credentials_each_is_found_whatever_its_place() -> None:
     gate = Gate([Credential.model_validate(fields) for fields in CREDENTIALS])
     for name in TOKENS:
         assert gate.caller(bearer(name)).name == name
-
-
-# From here on the daemon is a process of its own, whose credentials are files.
-
-
-class Files:
-    """The two places where a daemon's credentials stand, and the tokens that open it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.config, self.credentials = folder / "memsvc.toml", folder / "credentials.toml"
-        self.config.write_text(self.entry("reviewer"), "utf-8")
-        self.credentials.write_text(self.entry("runner"), "utf-8")
-
-    @staticmethod
-    def entry(name: str) -> str:
-        return entry(name, [OURS], TOKENS[name][1])
-
-
-async def hears(daemon: Child, event: str) -> str:
-    """Returns the next line of the log that tells of the event."""
-    assert daemon.process.stderr is not None
-    async for line in daemon.process.stderr:
-        daemon.said.append(line.decode())
-        if f'"{event}"' in daemon.said[-1]:
-            return daemon.said[-1]
-    raise AssertionError("".join(daemon.said))
-
-
-async def reload(daemon: Child, event: str) -> str:
-    daemon.process.send_signal(signal.SIGHUP)
-    return await asyncio.wait_for(hears(daemon, event), 20)
-
-
-async def opened(daemon: Child) -> set[str]:
-    """The roles whose tokens the daemon knows."""
-    method = METHODS[0]
-    async with grpc.aio.insecure_channel(daemon.address) as channel:
-        return {
-            role for role in ROLES if (await ask(channel, method, request(method, OURS), bearer(role))).code == "OK"
-        }
-
-
-async def test_sighup_takes_new_credentials_and_forgets_removed_ones(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    async with child(tmp_path, MEMSVC_CREDENTIALS_FILE=str(files.credentials)) as daemon:
-        assert await opened(daemon) == {"runner", "reviewer"}
-        files.credentials.write_text(files.entry("admin"), "utf-8")
-        assert '"credentials": 2' in await reload(daemon, "reloaded")
-        assert await opened(daemon) == {"admin", "reviewer"}
-        files.config.write_text("", "utf-8")
-        await reload(daemon, "reloaded")
-        assert await opened(daemon) == {"admin"}
-
-
-def breakages(files: Files) -> Iterator[str]:
-    """Breaks the credentials file in one way after another; each yields what the log must name."""
-    for text, named in (
-        ("[[credentials]\n", "is not TOML"),
-        ("", "credentials"),
-        ("credentials = []\n", "credentials"),
-        ("credentials = 1\n", "credentials"),
-        (files.entry("admin").replace('role = "admin"', 'role = "owner"'), "credentials.0.role"),
-        (files.entry("admin").replace(f'["{OURS}"]', "[]"), "credentials.0.tenants"),
-        (files.entry("admin").replace('"sha256:', '"sha1:'), "credentials.0.token_hash"),
-        (files.entry("admin") + 'expires = "never"\n', "credentials.0.expires"),
-        ('listen = "0.0.0.0:1"\n' + files.entry("admin"), "listen"),
-        (files.entry("reviewer"), "the same name"),
-        (files.entry("reviewer").replace('name = "reviewer"', 'name = "other"'), "the same token"),
-    ):
-        files.credentials.write_text(text, "utf-8")
-        yield named
-    files.credentials.unlink()
-    yield "cannot be read"
-
-
-async def test_broken_credentials_leave_the_old_ones_in_force_and_the_log_says_why(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    async with child(tmp_path, MEMSVC_CREDENTIALS_FILE=str(files.credentials)) as daemon:
-        for named in breakages(files):
-            assert named in await reload(daemon, "reload_refused")
-            assert await opened(daemon) == {"runner", "reviewer"}
-        files.credentials.write_text(files.entry("admin"), "utf-8")
-        await reload(daemon, "reloaded")
-        assert await opened(daemon) == {"reviewer", "admin"}
-        said = "".join(daemon.said)
-    assert not any(secret in said for pair in TOKENS.values() for secret in pair)
-
-
-async def test_a_daemon_does_not_start_on_broken_credentials(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    files.config.unlink()
-    files.credentials.write_text("", "utf-8")
-    refused = await spawn(tmp_path, MEMSVC_CREDENTIALS_FILE=str(files.credentials))
-    assert await refused.ended() == 78
-    (line,) = "".join(refused.said).splitlines()
-    assert line.startswith("memsvc: MEMSVC_CREDENTIALS_FILE: ")
-
-
-async def test_a_daemon_with_credentials_cannot_be_talked_into_having_none(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    async with child(tmp_path) as daemon:
-        assert await opened(daemon) == {"reviewer"}
-        files.config.write_text("", "utf-8")
-        await reload(daemon, "reload_refused")
-        assert await opened(daemon) == {"reviewer"}
