@@ -19,10 +19,15 @@ from memsvc.rules.text import view
 
 MAX_TERMS_RUN = 2_000
 """Distinct terms one run may bring into the index; what its input says comes first."""
+MAX_TERMS_HEAD = 600
+"""Distinct terms the beginning of an answer may add, and"""
+MAX_TERMS_TAIL = 200
+"""its end, which sums up."""
 MAX_TERMS_QUERY = 64
 """Distinct terms one query may look up; the heaviest kinds first, then those nearest to its ends."""
 
 _MAX_CHARACTERS = 65_536  # of each text; long before that, running Chinese has used up MAX_TERMS_RUN
+_TAIL_CHARACTERS = 1_000  # of a long answer that are read once more from its end
 _MAX_QUERY_END = 4_096  # characters of a long query that are read at either end
 _MAX_WORD = 64  # characters; a longer "word" is a key, a blob or an attack, and is looked up by its beginning
 
@@ -80,18 +85,30 @@ class QueryTerm:
 def count_terms(*texts: str) -> dict[str, int]:
     """Returns the terms of `texts` with how often each occurs, in order of first occurrence.
 
-    At most `MAX_TERMS_RUN` distinct ones: when they are used up, reading stops. Never raises.
+    At most `MAX_TERMS_RUN` distinct ones: when they are used up, reading stops. The first text may bring them all, each
+    other one (an answer) `MAX_TERMS_HEAD` from its beginning and, where that is not all of it, `MAX_TERMS_TAIL` from its
+    end. Never raises.
     """
     counts: dict[str, int] = {}
-    for text in texts:
-        for term in _terms(text[:_MAX_CHARACTERS]):
-            if term in counts:
-                counts[term] += 1
-            elif len(counts) < MAX_TERMS_RUN:
-                counts[term] = 1
-            else:
-                return counts
+    for text in texts[:1]:
+        _count(counts, text[:_MAX_CHARACTERS], MAX_TERMS_RUN)
+    for text in texts[1:]:
+        if not _count(counts, text[:_MAX_CHARACTERS], len(counts) + MAX_TERMS_HEAD):
+            _count(counts, text[-_TAIL_CHARACTERS:], len(counts) + MAX_TERMS_TAIL)
     return counts
+
+
+def _count(counts: dict[str, int], text: str, most: int) -> bool:
+    """Adds the terms of a text until there are `most`; tells whether it was read to its end."""
+    most = min(most, MAX_TERMS_RUN)
+    for term in _terms(text):
+        if term in counts:
+            counts[term] += 1
+        elif len(counts) < most:
+            counts[term] = 1
+        else:
+            return False
+    return True
 
 
 def query_terms(text: str) -> tuple[QueryTerm, ...]:

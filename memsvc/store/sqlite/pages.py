@@ -1,6 +1,6 @@
 """The pages of the recall index: postings in order, in levels, each posting on exactly one page at every commit.
 
-What is new enters at level 1, and a level that is full sinks into the next, sixteen times its size, in bounded steps
+What is new enters at level 1, and a level that is full sinks into the next, eight times its size, in bounded steps
 (see 0002_recall.sql). A reader takes the union of the levels and needs to know of no move.
 """
 
@@ -14,9 +14,10 @@ from itertools import chain, pairwise
 
 _PAGE_POSTINGS = 500  # with its row, one fills a page of the file and spills into no second
 _FIRST_PAGE_POSTINGS = 1_024  # on level 1, which a search reads whole
-MAX_WAITING = 1_024  # postings; a search reads all of them
-_LEVEL_RATIO = 16
-_STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: about 10 ms of the writer's time
+MAX_WAITING = 2_048  # postings; a search reads all of them
+_LEVEL_1_POSTINGS = 16_384
+_LEVEL_RATIO = 8
+_STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: some milliseconds of the writer's time
 
 
 def read_postings(blob: bytes) -> list[int]:
@@ -40,7 +41,7 @@ def sink(db: sqlite3.Connection, scope_no: int) -> None:
     rows = db.execute("SELECT level, size, sinking FROM recall_levels WHERE scope_no = ?", (scope_no,)).fetchall()
     sizes = {level: size for level, size, _ in rows}
     for level, size, sinking in rows:
-        if sinking is None and size <= MAX_WAITING * _LEVEL_RATIO**level:
+        if sinking is None and size <= _LEVEL_1_POSTINGS * _LEVEL_RATIO ** (level - 1):
             continue
         capacity = _PAGE_POSTINGS if level > 1 else _FIRST_PAGE_POSTINGS
         pages = max(1, int(_STEP_POSTINGS / (1 + sizes.get(level + 1, 0) / size) / capacity))

@@ -305,16 +305,13 @@ def _key(term: str) -> int:
     no posting of its own is kept for a character that begins one. Any other term is hashed to 32: among a million
     distinct ones of a scope, one absent term in 4,300 would be taken for another.
     """
-    if len(term) <= 2 and is_cjk(term):
-        key = _half(term[0]) << 17 | (_half(term[1]) if len(term) == 2 else 0)
+    first, last = term[0], term[-1]
+    if len(term) <= 2 and ("\u4e00" <= first <= "\u9fff" >= last >= "\u4e00" or is_cjk(term)):
+        # A plane beyond two shares its places with others; none of the 17 bits' values is 0.
+        key = (ord(first) % 0x1FFFF + 1) << 17 | (ord(last) % 0x1FFFF + 1 if len(term) == 2 else 0)
     else:
         key = crc32(term.encode("utf-8", "surrogatepass")) << 2 | 1
     return key << _TERM_SHIFT
-
-
-def _half(char: str) -> int:
-    """A character in 17 bits, none of them 0: itself, beyond two planes a place shared with others."""
-    return ord(char) % 0x1FFFF + 1
 
 
 def _span(term: QueryTerm) -> tuple[int, int]:

@@ -24,7 +24,7 @@ CREATE TABLE recall_entries (
 CREATE INDEX recall_entries_by_thread ON recall_entries (thread_no, entry_no);
 
 -- The postings of the latest entries wait in their entries; those of all others stand on pages, each on exactly one. They
--- enter at level 1 some thousands at a time, and a level that is full sinks into the next, sixteen times its size: a
+-- enter at level 1 some thousands at a time, and a level that is full sinks into the next, eight times its size: a
 -- run that touched a page for each of its terms would write megabytes.
 CREATE TABLE recall_levels (
     scope_no INTEGER NOT NULL REFERENCES scopes,
