@@ -140,7 +140,9 @@ def _healthcheck(options: argparse.Namespace) -> int:
 
     from memsvc import config  # noqa: PLC0415
 
-    host, port = config.host_port(config.load().listen)
+    # Credentials that broke under a running daemon are a matter of its log: it serves on with the old ones.
+    without_credentials = {"MEMSVC_CREDENTIALS_FILE": "", "MEMSVC_ALLOW_REMOTE": "true"}
+    host, port = config.host_port(config.load(os.environ | without_credentials).listen)
     if host in ("0.0.0.0", "[::]"):
         host = "127.0.0.1"
     with grpc.insecure_channel(f"{host}:{port}") as channel:

@@ -155,6 +155,7 @@ async def test_the_health_check_says_whether_the_daemon_serves(
 ) -> None:
     running = await start()
     monkeypatch.setenv("MEMSVC_LISTEN", running.daemon.address)
+    monkeypatch.setenv("MEMSVC_CREDENTIALS_FILE", "broken.toml")  # the daemon would keep the ones that it has
     assert await _in_a_thread("healthcheck") == 0
     assert capsys.readouterr().out.endswith("SERVING\n")
     await start.stop()  # type: ignore[attr-defined]
