@@ -45,11 +45,13 @@ _ACHES = Lazy(
 _ILL = Lazy(
     r"\b(?:shortness of breath|(?:threw|throwing|throws) up|vomit(?:ed|ing|s)?|nause(?:a|ous|ated)|can(?:'t|not|"
     r" barely| hardly) (?:sleep|breathe|walk|keep (?:any )?food down|hear|see)|"
-    r"(?:had|having|has|have|got|with|running) (?:an? )?(?:bad |terrible |slight |mild |high |awful |nasty |"
+    r"(?:had|having|has|have|got|with|running|caught|came down with|getting over|fighting) (?:an? )?(?:bad |"
+    r"terrible |slight |mild |high |awful |nasty |"
     r"severe |stomach |low-grade |runny |stuffy |dry )*"
     r"(?:fever|cold|cough|temperature|chills|runny nose|nose|stomach bug|bug|cramps|hot flashes|night sweats|"
     r"dizzy spells|blackouts|flashbacks|side effects|symptoms)|"
-    r"passed out|faint(?:ed|s)|collapsed|(?:kill|hurt|harm|cut(?:ting|s)?) (?:himself|herself|myself|themselves)|"
+    r"trouble sleeping|melatonin|on the (?:autism )?spectrum|pink eye|c/o|spik(?:ed|ing) a fever|passed out|"
+    r"faint(?:ed|s)|collapsed|(?:kill|hurt|harm|cut(?:ting|s)?) (?:himself|herself|myself|themselves)|"
     r"end (?:his|her|my|their) (?:own )?life|"
     r"(?:want(?:s|ed)?|wish(?:es|ed)?) to (?:die|be dead)|doesn't want to live|overdos(?:ed?|ing)|period is late|"
     r"periods are|missed (?:my|her) period|"
@@ -90,7 +92,7 @@ _OWNED = Lazy(
     rf"\b(?:{_OWNER}|i|i'm|i've|me|he|he's|she|she's|we|they|him|users?|patients?|students?|son|daughter|wife|"
     rf"husband|mother|father|mom|mum|dad|brother|sister|"
     r"grand(?:ma|pa|mother|father)|boss|co-?worker|colleague|friend|roommate|neighbou?r|employee|baby|toddler|kid|"
-    r"child|uncle|aunt|cousin|nephew|niece|girlfriend|"
+    r"child|pt|uncle|aunt|cousin|nephew|niece|girlfriend|"
     r"boyfriend|partner|fianc\w+|(?-i:[A-Z][a-z]{2,}) (?=has|had|is|was|got|broke|sprained|threw|went|takes|took|"
     r"passed|fainted|called|tore|hurt|twisted|can't))\b",
     _I,
@@ -100,7 +102,7 @@ _NOBODYS = Lazy(
     r"write|essay|article|paper|lecture|course|textbook|chapter|"
     r"worksheet|quiz|lesson|teach\w*|research\w*|thesis|dataset|data|model|software|system|app|database|code\w*|"
     r"module|server|api|project|novel|story|movie|film|"
-    r"character|book|poster|design|prompt|game|plants?|bug(?! and)|migration|cluster|network|market|economy|"
+    r"character|book|poster|design|prompt|plants?|bug(?! and)|migration|cluster|network|market|economy|"
     r"hardware|pricing|product|users'|insurance|opening hours|"
     r"prevent\w*|awareness|symptoms of|portal|scheduling|engineer\w*|deploy\w*|build|pipeline|team|company|"
     r"metaphor\w*|lyrics|song|recommend\w*|template)\b",

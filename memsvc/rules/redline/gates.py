@@ -48,7 +48,7 @@ def glyphs(singles: str, pairs: str) -> Gate:
 # A sentence is let go by two quick looks: without a word of school and something that can be a mark, there is none.
 SCORES_ZH = (
     glyphs(
-        "考绩班课卷挂分榜",
+        "考绩班课卷挂分榜娃",
         "名次 年级 测验 测试 测评 小测 作业 学期 学业 学分 语文 数学 英语 外语 物理 化学 生物 历史 地理 政治 道法 "
         "品德 科学 体育 音乐 美术 信息 "
         "日语 法语 德语 俄语 牙语 理综 文综 小科 高数 线代 高代 概率 微积 C语 语言 ++ Ja Py 计组 计网 操作 大物 "
@@ -74,7 +74,8 @@ SCORES_ZH = (
 HEALTH_ZH = (
     glyphs(
         "\u7592-\u7677炎血孕胎药诊患残肿肝肾肺胃胆脾胰腺膝髋踝腕肘腹尿哮喘咳吐呕泻晕疱肛瓣颅酗癖瘾嗝噎呃窒衄谵憩潴痉癫聋哑瞎崴螨虚喉虱烧",
-        "情绪 心情 想活 想死 不下 跳楼 吞药 自伤 睡不 站不 坐不 躺不 起了 流血 鼻塞 鼻涕 胸片 片子 化验 体检 片提 "
+        "甲亢 甲减 类风 加号 工伤 血透 截断 情绪 心情 想活 想死 不下 跳楼 吞药 自伤 睡不 站不 坐不 躺不 起了 流血 "
+        "鼻塞 鼻涕 胸片 片子 化验 体检 片提 "
         "超声 超提 病房 急诊 救护 "
         "胶囊 颗粒 冲剂 mg 毫克 没保 预产 两道 待产 半身 行动 小便 幽门 杆菌 慢支 多囊 牙疼 眼睛 左眼 右眼 双眼 "
         "嗅觉 味觉 记忆 石膏 "
@@ -134,7 +135,8 @@ HEALTH_ZH = (
 SCORES_EN = (
     re.compile(r"\d|(?<![A-Za-z])[A-F]{1,4}s?(?![A-Za-z])|ty\b|[a-z]{4}|A's").search,
     stems(
-        "score scored scores scoring grade graded grades mark marks gpa cgpa average averaged rank ranked ranking "
+        "score academic probation psat dictation aced attainment effort mine graduated passing scraped scored "
+        "scores scoring grade graded grades mark marks gpa cgpa average averaged rank ranked ranking "
         "class "
         "classes school exam exams test tests quiz quizzes midterm mid final finals homework assignment essay essays "
         "paper papers project projects thesis lab labs course courses subject semester term report transcript "
@@ -215,6 +217,7 @@ HEALTH_EN = (
         "eye eyes ear ears nose tooth teeth jaw tongue neck shoulders spine ribs belly abdomen "
         "bladder bowel calf calves ankles foot feet heel toes arms elbow hand hands fingers thumb skin muscle "
         "breasts ovary iron hamstring acl meniscus "
+        "spectrum stent spiked abdominal pt trouble melatonin chemo pulled teeth pink ms nasty caught treated "
         "short breath vomits vomiting nauseous fevers cold chills runny cramps dizzy passed fainted collapsed kill "
         "hurt hurts die dead live overdose "
         "conceive expecting morning postpartum breastfeeding stitches cast sling crutches bed cane walker cpap "

@@ -20,7 +20,7 @@ _PAPER_OF = (
     r"出分|估分)"
 )
 _NEAR = Lazy(
-    rf"(?:{SUBJECT}|{EXAM}|{_PAPER_OF})(?:[^\d,，。;:、]{{0,8}}|"
+    rf"(?:{SUBJECT}|{EXAM}|{_PAPER_OF})(?:[^\d,，。;:、]{{0,8}}[,，]?|"
     rf"[^\d,，。;:、]{{0,4}}从[^,，。]{{1,8}}?[到至][了]?)[ :]{{0,2}}\Z"
 )
 # Their names are followed by versions as often as by marks.
@@ -29,7 +29,7 @@ _NUMBER = Lazy(
     r"(?<![\d.:/~\-第前A-Za-z_=<>$¥#&@])(?<!第 )(?<!\d )\d{1,3}(?:\.\d{1,2})?(?![\d:~A-Za-z_%]|\.\d|-\d|"
     r"/(?!\d{2,3}(?!\d)))|"
     rf"(?<![{_DIGITS}十百第])(?:[一二三四五六七八九]十[一二三四五六七八九]?(?:点[{_DIGITS}]{{1,2}})?|"
-    rf"一百[{_DIGITS}十]{{1,4}})(?![{_DIGITS}十百分])|"
+    rf"一百[{_DIGITS}十]{{1,4}})(?![{_DIGITS}十百])|"
     r"个位数|双百|鸭蛋"
 )
 _UNIT = Lazy(
@@ -40,7 +40,8 @@ _UNIT = Lazy(
     r"[GMKkT]B|ms|px|%|％|单词|单元|课时|专业|高校|大学|城市|学校|同学|学生|老师)"
 )
 _NAME = (
-    r"[我他她俺咱]|用户|本人|自己|同学|同桌|学[生员霸渣妹弟姐]|孩子?|娃|宝|儿子|女儿|[弟妹哥姐侄]|外甥|室友|舍友|"
+    r"[我他她俺咱]|用户|本人|自己|同学|同桌|学[生员霸渣妹弟姐]|孩子?|娃|宝|儿[子媳]|女儿|孙[子女]|闺女|学员|"
+    r"[弟妹哥姐侄]|外甥|室友|舍友|"
     r"老[大二三]|考生|班长|"
     r"课代表|选手|小[\u4e00-\u9fff](?=[这那次上的在又也只才考得期月数语英物化总排连拿终平])|[一-龥]同学"
 )
@@ -52,14 +53,20 @@ _RESULT = Lazy(
     r"第[一二三四]次|反馈"
 )
 _GAINED = Lazy(
-    r"考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|总分|分别[得考]了?|两次|"
+    r"考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|总[分共]|一共|分别|两次|"
+    r"做下来|扣了|"
     r"排名?|名次"
 )
-_TAIL = Lazy(r"[ ]?(?:\+|以上|左右|上下|出头|开外|多|几|不到|没过|未过|没考过|不及格|及格|[,，。;、]|\Z)")
-_OF_SCHOOL = Lazy(rf"考|班[级里上]?(?![车次长])|年级|学期|老师|成绩|分数|测验|作业|绩点|{SUBJECT}|{EXAM}")
+_TAIL = Lazy(
+    r"[ ]?(?:[多几]?分|[到至~\-][ ]?\d|考[进入上]|压线|过关|通过|\+|以上|左右|上下|出头|开外|多|几|不到|没过|未过|"
+    r"没考过|不及格|及格|[,，。;、]|\Z)"
+)
+_OF_SCHOOL = Lazy(
+    rf"考|卷|四六级|模拟|阅读|班[级里上]?(?![车次长])|年级|学期|老师|成绩|分数|测验|作业|绩点|{SUBJECT}|{EXAM}"
+)
 _SPEC = Lazy(
     r"每[题空道小个次天周]|[^了]满分[是为 ]{0,2}\d|分值|试卷|全卷|本卷|卷面|题量|题型|考题|选择题|填空题|时长|分钟|"
-    r"评分|打分|分数线|[及合]格线|录取线?|"
+    r"评分|打分|分数线|[及合]格线|录取线|"
     r"如果|假设|假如|函数|代码|if |>=|<=|==|分制|制为|至少|不低于|不少于|不得|要求|报名|词汇|倒计时|单元|教材|课本|"
     r"练习|出[一\d]+[道份套]|占比|"
     r"权重|比例|难度|学分|修满|标准|规则|模板|字段|示例|例题|例如|求平均|方差|随机|生成|查重|版"
@@ -85,7 +92,8 @@ _RANKED_IN = Lazy(
     r"班(?![车次])|年级|年段|级部|专业|全校|全系|岗位|考|名次|成绩|排名?|学霸|学期|月考|联考|模拟|进步|退步|掉出|跌出"
 )
 _STATE = Lazy(
-    rf"(?:{SUBJECT}|{EXAM}|成绩|名次|论文|测验|总分)[^,，。\d]{{0,5}}?(?:下滑|滑坡|退步|倒数|垫底|拖后腿|满分|全对|"
+    rf"(?:{SUBJECT}|{EXAM}|成绩|名次|论文|测验|总分|钢琴[\u4e00-\u9fff]级)[^,，。\d]{{0,8}}?(?:一落千丈|直线下降|"
+    rf"全[优错]|及格水平|优秀(?![\u4e00-\u9fff])|良好(?![\u4e00-\u9fff])|下滑|滑坡|退步|倒数|垫底|拖后腿|满分|全对|"
     rf"一塌糊涂|惨不忍睹|"
     r"被?[评判]为[优良中差](?![\u4e00-\u9fff])|不及格|没及格|[又再还都]?没过(?!线)|考[砸糊崩])"
 )
@@ -95,6 +103,16 @@ _GRADES = Lazy(
     rf"成绩)[^,，。A-Za-z\d]{{0,4}}[ ]?[A-F][+\-]?(?:等级?)?(?![A-Za-z0-9卷版组型类班套股区座级]|[ ]?[选项])|"
     rf"(?:{SUBJECT}|成绩)[^,，。A-Za-z\d]{{0,4}}[优良](?:等|(?![\u4e00-\u9fff]))"
 )
+
+_SURNAMES = "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗高郑梁谢宋唐许韩邓冯曹彭曾肖田董袁潘蒋蔡余杜叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖"
+# 语 92 数 105 英 87; 李雷 87 韩梅梅 93; 做对了 61 题.
+_IN_ROW = Lazy(
+    r"(?:[语数英外物化生政史地科][ :]?\d{2,3}(?![\d页题道分钟班级人年月节])[ ,，、/]{0,2}){2,8}|"
+    rf"(?:(?:[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}|[小老][\u4e00-\u9fff]|同学[甲乙丙丁\u4e00-\u9fffA-Z]|"
+    r"[甲乙丙丁]|\d{1,2}[ ]?号)(?:同学)?[ :]{0,2}\d{2,3}"
+    r"(?![\d页题道班级人年月节元岁斤块])分?[ ,，、]{0,2}){2,20}|[对错]了[ ]?\d{1,3}[ ]?[题道个]"
+)
+_MARKED = Lazy(rf"考|成绩|测验|小测|分数|学生|同学|学期|{SUBJECT}|{EXAM}")
 
 
 def find(page: Page) -> Iterator[Finding]:
@@ -108,6 +126,10 @@ def find(page: Page) -> Iterator[Finding]:
         for match, weigh in ration(pattern.finditer(page.text)):
             if not weigh or (not _specified(page, match.start(), match.end()) and _about_somebody(page, match.start())):
                 yield page.finding("score", match.start(), match.end())
+    for match, weigh in ration(_IN_ROW.finditer(page.text)):
+        around = page.before(match.start()) + match[0] + page.after(match.end(), 20)
+        if not weigh or (_MARKED.search(around) and not _specified(page, match.start(), match.end())):
+            yield page.finding("score", match.start(), match.end())
     for match, weigh in ration(_ORDINAL.finditer(page.text)):
         if not weigh or _is_rank(page, match.start(), match.end()):
             yield page.finding("score", match.start(), match.end())
@@ -127,6 +149,8 @@ def _clause(lead: str) -> str:
 
 def _about_somebody(page: Page, at: int) -> bool:
     lead = page.before(at)
+    if _GAINED.search(lead):
+        return True
     return bool(_ANYBODY.search(lead + page.after(at, 30)) or PERSON.search(lead + page.after(at, 8)))
 
 

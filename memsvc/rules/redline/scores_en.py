@@ -75,7 +75,7 @@ _GPA_FIRST = Lazy(
     _I,
 )
 _EXTERNAL = Lazy(
-    r"\b(?:(?:sat|gmat|gre|lsat|mcat)(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:[1-9]\d{2}|1[0-6]\d\d)|"
+    r"\b(?:(?:p?sat|gmat|gre|lsat|mcat)(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:[1-9]\d{2}|1[0-6]\d\d)|"
     r"act(?: scores?)?(?: (?:is|was|of)|:) ?[123]\d|"
     r"toefl(?: ibt)?(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}(?:1[01]\d|120|[3-9]\d)|"
     r"ielts(?: band)?(?: scores?)?(?: (?:is|was|of))?[ :]{1,2}[3-9](?:\.[05])?|"
@@ -143,12 +143,14 @@ _RANK = Lazy(
 _WHOSE = (
     r"(?:i|i'm|i've|he|he's|she|she's|they|we|you|me|him|her|us|my|his|their|our|users?|the user|students?|pupils?|"
     r"sons?|daughters?|kids?|child|"
-    r"brother|sister|nephew|niece|cousin|friend|roommate|classmate|teacher|professor|(?-i:[A-Z][a-z]+)(?:'s)?)"
+    r"brother|sister|nephew|niece|cousin|friend|roommate|classmate|teacher|professor|(?-i:[A-Z][a-z]+)(?:'s\b|"
+    r" (?=got|gets|has|had|scor|is|was|fail|pass|receiv|earn|rank|came|plac|finish|drop|graduat|aced|averag)))"
 )
 _BARE = rf"(?<![\d.#$-])(?:1[0-6]\d0|\d{{1,3}}(?:\.\d{{1,2}})?){_NOT_UNIT}"
 _TOLD = Lazy(
     rf"\b(?:{_SUBJECT}|{_EXAM}|quant|verbal|composite|average|grade|mark|score|percentage|band|overall)s?"
-    r"(?: (?:exam|test|quiz|midterm|final|paper|grade|score|mark|result|section|total|score sheet|one|two|i|ii|ab|"
+    r"(?: (?:exam|test|quiz|midterm|final|paper|grade|score|mark|result|section|speaking|writing|listening|reading|"
+    r"quant|verbal|math|total|score sheet|one|two|i|ii|ab|"
     r"bc))?"
     r"(?: (?:only|just|finally|again|actually|really))?"
     r" (?:was|is|were|came (?:back|out|in)(?: (?:at|as|to))?|came to|went from|went (?:up|down) to|(?:rose|fell|"
@@ -160,8 +162,8 @@ _TOLD = Lazy(
 _SITTING = Lazy(
     r"\b(?:scored|scores|got|gets|gave (?:me|him|her|them|us)(?: an?)?|given|sitting at|"
     r"ended (?:up )?(?:the \w+ )?(?:with|at)|finished (?:the \w+ )?(?:with|on|at)|"
-    r"graded|marked|averaging|averages|averaged|passed(?: \w+){0,6}? with|failed(?: \w+){0,4}? with|graduated with|"
-    r"pulled|earned|has|have|hold(?:s|ing)?|"
+    r"graded|marked|averaging|averages|averaged|failed(?: \w+){0,4}? with|graduated with|"
+    r"pulled|earned|(?:has|have|had|with|for)(?= an? )|(?:aced|scraped|passed)(?: [\w-]+){0,5}? with|"
     rf"below|above|under|over|from)(?: (?:an?|only|just|about|around|barely|straight|low|high|exactly|"
     rf"around)){{0,2}} {_BARE}(?: (?:out of|/) ?\d+)?",
     _I,
@@ -202,10 +204,11 @@ _DEGREE = Lazy(
     _I,
 )
 _ANYBODY = Lazy(rf"\b{_WHOSE}\b", _I)
-_MARKED_OR_SUBJECT = Lazy(rf"\b(?:{_SUBJECT}|{_EXAM}|grade|mark|average|quant|verbal|composite)\b", _I)
+_MARKED_OR_SUBJECT = Lazy(rf"\b(?:{_SUBJECT}|{_EXAM}|grade|mark|average|mine|hers|quant|verbal|composite)\b", _I)
 _SITTING_AT = Lazy(
     rf"\b(?:{_SUBJECT}|exams?|tests?|quiz(?:zes)?|mid-?terms?|finals?|homework|assignments?|essays?|projects?|"
-    rf"thesis|semester|term|subjects?|bar|"
+    rf"thesis|semester|term|subjects?|bar|graduated|college|degree|dictation|spelling|vocab\w*|pass(?:ed|ing)?|"
+    rf"academic|"
     r"course|ap|gpa|average|sat|act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46])\b",
     _I,
 )

@@ -23,7 +23,8 @@ SUBJECT = (
 EXAM = (
     r"(?:期末|期中|月考|周考|周测|单元测?试?|模拟考?试?|[一二三]模|联考|统考|会考|学考|高考|中考|考研|"
     r"小升初|测验|小测|随堂测?|考试|"
-    r"补考|模考|考级|体测|统测|毕业设计|毕设|答辩|实训|实验|段考|质检|学业水平|科目[一二三四]|教资|公考|"
+    r"补考|模考|考级|四六级|科[一二三四](?!目)|体测|统测|毕业设计|毕设|答辩|实训|实验|段考|质检|学业水平|"
+    r"科目[一二三四]|教资|公考|"
     r"国考|省考|行测|申论|法考|司考|注会|软考|计算机[一二三四]级|[一二三四五六七八九十]级|结业考?|摸底考?|"
     r"入学考?|毕业考?|竞赛|笔试|面试|初试|复试|四级|六级|专四|专八|托福|雅思|托业|普通话|"
     r"CET ?-?[46]|IELTS|TOEFL|TOEIC|GRE|GMAT|SAT|ACT|PTE|PETS|N[1-5]|HSK)"
@@ -81,6 +82,9 @@ _GAME = Lazy(
     r"模型|软件"
 )
 _GRADED = Lazy(rf"考|成绩|平均分|均分|总评|平时|学期|得分|分数|作业|课|{EXAM}|{SUBJECT}")
+# Java 17 and Python 3 are versions, unless a word of marks came first.
+_CODED = Lazy(r"Java|Python|C\+\+|C语言|数据库|操作系统|网络")
+_GRADED_FIRST = Lazy("考|成绩|分数|期[末中]|总评|绩点")
 _TOLD = Lazy("成绩|考|排名|名次|绩点")
 _EXAMS = Lazy(EXAM)
 _PAPER = Lazy(
@@ -299,6 +303,8 @@ def _without_unit(page: Page) -> Iterator[Finding]:
     """Marks that carry no 分: behind a colon, in a list of subjects, after 考了 or the name of a known exam."""
     listed = list(_LISTED.finditer(page.text))
     for match, weigh in ration(listed):
+        if _CODED.match(match[0]) and not _GRADED_FIRST.search(page.before(match.start(), 30)):
+            continue
         personal = PERSON.search(page.before(match.start(), 30)) is not None
         if not weigh or ((personal or len(listed) > 1) and not _ruled(page, match.start(), match.end())):
             yield page.finding("score", match.start(), match.end())
