@@ -129,6 +129,10 @@ def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: J
     def changed(scope: Scope, thread_id: str) -> None:
         worker.enqueue(Job(JobKind.FOLD, scope, thread_id))
 
+    def gone(scope: Scope, thread_id: str) -> None:
+        for kind in (JobKind.FOLD, JobKind.EXTRACT):
+            worker.forget(Job(kind, scope, thread_id))
+
     def recorded(scope: Scope, run: Recorded, outcome: RunOutcome) -> None:
         if run.fold_due:
             changed(scope, run.thread_id)
@@ -139,7 +143,7 @@ def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: J
     status = Status(store, worker, means.models, settings.local_fallback, clock)
     return Services(
         memory=MemoryService(memory),
-        threads=ThreadService(store, changed),
+        threads=ThreadService(store, changed, gone),
         recall=RecallService(memory),
         core=CoreService(store, clock),
         ops=OpsService(store, settings, status),

@@ -65,6 +65,7 @@ class Worker(Generic[J]):
         self._failures: dict[J, Failure[J]] = {}
         self._timers: dict[J, asyncio.TimerHandle] = {}
         self._running: J | None = None
+        self._forgotten = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -83,6 +84,16 @@ class Worker(Generic[J]):
         self._queue.append(job)
         self._idle.clear()
         self._wake.set()
+
+    def forget(self, job: J) -> None:
+        """Drops a job that can never be due again. One that runs goes on, and is not told of should it fail."""
+        if job in self._queued:
+            self._queued.discard(job)
+            self._queue.remove(job)
+        if timer := self._timers.pop(job, None):
+            timer.cancel()
+        self._failures.pop(job, None)
+        self._forgotten |= job == self._running
 
     def pending(self) -> list[J]:
         """Returns the jobs that wait or run, those that failed and will be tried again included."""
@@ -128,7 +139,7 @@ class Worker(Generic[J]):
                 continue
             job = self._queue.popleft()
             self._queued.discard(job)
-            self._running = job
+            self._running, self._forgotten = job, False
             try:
                 more = await self._run(job)
             except JobFailed as failure:
@@ -148,6 +159,8 @@ class Worker(Generic[J]):
                 self._running = None
 
     def _fail(self, job: J, reason: str, retry_after_ms: int | None) -> None:
+        if self._forgotten:
+            return
         attempts = self._failures[job].attempts + 1 if job in self._failures else 1
         delay_ms = min(self._retry_first_ms * 2 ** min(attempts - 1, 30), self._retry_max_ms)
         if retry_after_ms is not None:

@@ -102,6 +102,23 @@ async def test_a_job_that_fails_is_told_of_until_it_succeeds_and_holds_nobody_up
     assert (bench.worker.pending(), bench.worker.failures()) == ([], [])
 
 
+async def test_a_job_that_is_forgotten_is_told_of_no_more_whatever_it_was_doing(bench: Bench) -> None:
+    bench.gates["b"] = asyncio.Event()
+    bench.errors = {"a": [JobFailed("PROVIDER_TIMEOUT", 60_000)], "b": [JobFailed("PROVIDER_TIMEOUT", 60_000)]}
+    for job in "abc":
+        bench.worker.enqueue(job)
+    await bench.began("b")  # `a` waits for its next attempt, `b` runs, `c` waits for its turn
+    for job in "abc":
+        bench.worker.forget(job)
+    assert bench.worker.pending() == ["b"]
+    bench.gates["b"].set()
+    await bench.worker.join()
+    assert (bench.worker.pending(), bench.worker.failures(), bench.done) == ([], [], [])
+    bench.worker.enqueue("b")  # what comes back is a job like any other
+    await bench.worker.join()
+    assert bench.done == ["b"]
+
+
 async def test_the_wait_doubles_up_to_its_most(bench: Bench) -> None:
     bench.errors["a"] = [JobFailed("X") for _ in range(5)]
     bench.gates["a"] = asyncio.Event()

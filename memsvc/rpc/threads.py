@@ -22,10 +22,10 @@ Call = grpc.aio.ServicerContext[Any, Any]
 
 
 class ThreadService(rpc.ThreadServiceServicer):
-    """Check, call, reply. `changed` is told of threads that may owe folding after a deletion."""
+    """Check, call, reply. Deletions tell `changed` of threads that may owe folding, and `gone` of those that are no more."""
 
-    def __init__(self, store: Store, changed: Callable[[Scope, str], None]) -> None:
-        self._store, self._changed = store, changed
+    def __init__(self, store: Store, changed: Callable[[Scope, str], None], gone: Callable[[Scope, str], None]) -> None:
+        self._store, self._changed, self._gone = store, changed, gone
 
     async def GetThread(self, request: svc.GetThreadRequest, context: Call) -> svc.GetThreadResponse:
         """See the contract."""
@@ -79,7 +79,9 @@ class ThreadService(rpc.ThreadServiceServicer):
     async def DeleteThread(self, request: svc.DeleteThreadRequest, context: Call) -> svc.DeleteThreadResponse:
         """See the contract."""
         scope, thread_id = _named(request.scope, request.thread_id)
-        return svc.DeleteThreadResponse(deleted_run_count=await self._store.delete_thread(scope, thread_id))
+        deleted = await self._store.delete_thread(scope, thread_id)
+        self._gone(scope, thread_id)
+        return svc.DeleteThreadResponse(deleted_run_count=deleted)
 
     async def DeleteRun(self, request: svc.DeleteRunRequest, context: Call) -> svc.DeleteRunResponse:
         """See the contract."""
