@@ -18,6 +18,7 @@ from memsvc.model import OpKind, Scope
 from memsvc.modelwork import Errand, ModelWork
 from memsvc.rules import extraction, facts, ids, prompts
 from memsvc.rules.provider import Action, Work, may_receive
+from memsvc.rules.tags import disown
 from memsvc.rules.terms import query_terms
 from memsvc.store import ExtractState, KnownFact, NewCandidate, NewOp
 
@@ -45,9 +46,10 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
         return True
     await means.check_allowance(scope)
     errand = Errand(means, OpKind.EXTRACT, scope, thread_id, choice.provider, work, notice)
-    known, asked, prompt = await asyncio.to_thread(_prepare, means, scope, state, choice.provider)
+    tag = ids.tag(means.store.secret, scope)
+    known, asked, prompt = await asyncio.to_thread(_prepare, means, tag, state, choice.provider)
     reply = await errand.ask(prompt, ANSWER_TOKENS)
-    judged = await asyncio.to_thread(extraction.judge, reply.text, asked, len(known), prompt.system)
+    judged = await asyncio.to_thread(extraction.judge, disown(reply.text, tag), asked, len(known), prompt.system)
     if judged.reason:
         await errand.reject(reply, judged.reason)
     candidates = [_candidate(proposal, state, known) for proposal in judged.proposals]
@@ -60,11 +62,10 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
 
 
 def _prepare(
-    means: ModelWork, scope: Scope, state: ExtractState, provider: str
+    means: ModelWork, tag: str, state: ExtractState, provider: str
 ) -> tuple[Sequence[KnownFact], extraction.Asked, prompts.Prompt]:
     """Returns the known facts that the prompt shows, the exchanges it asks about, and the prompt itself."""
-    tag = ids.tag(means.store.secret, scope)
-    exchanges = [extraction.Exchange(run.own_input, run.output) for run in state.runs]
+    exchanges = [extraction.Exchange(disown(run.own_input, tag), disown(run.output, tag)) for run in state.runs]
     locale = extraction.locale_of(exchanges)
     audience = means.models.facts()[provider]
     known = [fact for fact in state.known if may_receive(audience, fact.served_by)]
@@ -72,7 +73,7 @@ def _prepare(
     known = [known[i] for i in order]
     limit = means.settings.fold_input_tokens
     known_limit = min(extraction.KNOWN_LIMIT, limit // 4)
-    known_lines, count = extraction.known_lines([fact.text for fact in known], known_limit, means.meter)
+    known_lines, count = extraction.known_lines([disown(fact.text, tag) for fact in known], known_limit, means.meter)
     frame = prompts.extract_prompt(locale, tag, known_lines, "")
     room = limit - means.meter.count(frame.system + frame.user)
     asked = extraction.plan(exchanges, room, means.meter)

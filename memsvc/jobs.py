@@ -21,6 +21,7 @@ from memsvc.rules import extractive, folding, ids, prompts, redline
 from memsvc.rules.budget import SUMMARY_LIMIT
 from memsvc.rules.frames import frames, lay_out
 from memsvc.rules.provider import BUILTIN, Work
+from memsvc.rules.tags import disown
 from memsvc.store import Fold, FoldState, NewOp
 from memsvc.touches import Touches
 
@@ -85,7 +86,7 @@ async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
     choice = means.choose(work, overdue)
     notice = means.notice(choice)
     if choice.provider == BUILTIN:
-        fold, op = await asyncio.to_thread(_fold_builtin, means, state)
+        fold, op = await asyncio.to_thread(_fold_builtin, means, scope, state)
     else:
         await means.check_allowance(scope)
         errand = Errand(means, OpKind.FOLD, scope, thread_id, choice.provider, work, notice, overdue)
@@ -103,9 +104,9 @@ async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
     return True  # look again: there may be more, and where the revision moved there is
 
 
-def _fold_builtin(means: ModelWork, state: FoldState) -> tuple[Fold, NewOp]:
-    turns = _turns(state)
-    locale = folding.locale_of(turns)
+def _fold_builtin(means: ModelWork, scope: Scope, state: FoldState) -> tuple[Fold, NewOp]:
+    turns = _turns(state, ids.tag(means.store.secret, scope))
+    locale = _language(state)
     label = frames(locale).summary_label
 
     def count(text: str) -> int:
@@ -120,12 +121,12 @@ def _fold_builtin(means: ModelWork, state: FoldState) -> tuple[Fold, NewOp]:
 async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]:
     means, provider = errand.means, errand.provider
     tag = ids.tag(means.store.secret, errand.scope)
-    turns = _turns(state)[: _same_audience(state, provider, means.models)]
+    turns = _turns(state, tag)[: _same_audience(state, provider, means.models)]
     previous = state.draft if state.draft_offset else state.summary
-    locale = folding.locale_of(turns)
+    locale = _language(state)
     overhead = means.meter.count("".join(_texts(prompts.fold_prompt(locale, tag, previous, ""))))
     room = means.settings.fold_input_tokens - overhead
-    plan = await asyncio.to_thread(folding.plan, turns, state.draft_offset, room, means.meter)
+    plan = await asyncio.to_thread(folding.plan, turns, state.draft_offset, room, locale, means.meter)
     prompt = prompts.fold_prompt(locale, tag, previous, plan.lines)
     reply = await errand.ask(prompt, SUMMARY_ANSWER_TOKENS)
     summary, reason = await asyncio.to_thread(_judged, means, reply, plan, prompt)
@@ -142,8 +143,12 @@ def _judged(means: ModelWork, reply: Reply, plan: folding.Plan, prompt: prompts.
     return folding.fit(redline.redact(summary, plan.locale), means.meter), ""
 
 
-def _turns(state: FoldState) -> list[folding.Turn]:
-    return [folding.Turn(run.outcome, run.own_input, run.output) for run in state.runs]
+def _turns(state: FoldState, tag: str) -> list[folding.Turn]:
+    return [folding.Turn(run.outcome, disown(run.own_input, tag), disown(run.output, tag)) for run in state.runs]
+
+
+def _language(state: FoldState) -> str:
+    return folding.language(state.summary, [run.own_input or run.output for run in state.runs], state.window)
 
 
 def _same_audience(state: FoldState, provider: str, models: Models) -> int:

@@ -19,7 +19,7 @@ from memsvc.rules.folding import (
     fit,
     judge,
     keep_checkpoints,
-    locale_of,
+    language,
     plan,
 )
 from memsvc.rules.frames import frames, lay_out
@@ -50,7 +50,7 @@ def told(lines: str, locale: str) -> str:
 def test_a_backlog_is_told_whole_in_order_and_in_bounded_calls(backlog: list[Turn], room: int) -> None:
     offset, content, left, calls = 0, "", list(backlog), 0
     while left:
-        step = plan(left, offset, room, METER)
+        step = plan(left, offset, room, "zh", METER)
         assert count(step.lines) <= room
         assert step.run_count or step.draft_offset > offset
         content += told(step.lines, step.locale)
@@ -61,16 +61,14 @@ def test_a_backlog_is_told_whole_in_order_and_in_bounded_calls(backlog: list[Tur
     for turn in backlog:
         output = {DONE: turn.output, STOPPED: turn.output, FAILED: ""}[turn.outcome]
         wanted += turn.own_input + output
-    # Which language the marks are in follows the runs of the call, so both are taken out.
-    for words in (frames("zh"), frames("en")):
-        content = content.replace(words.failed_turn, "").replace(words.stopped_turn, "")
+    content = content.replace(frames("zh").failed_turn, "").replace(frames("zh").stopped_turn, "")
     assert content == wanted
 
 
 @pytest.mark.parametrize("unit", ["\n", "😀", "x\n", " ", "a\u0301", "汉", "\u2028", "\x00", "-\n\n"])
 def test_a_piece_takes_about_what_a_call_has_room_for(unit: str) -> None:
     turn = Turn(DONE, "", unit * 20_000)
-    step = plan([turn], 0, 4000, METER)
+    step = plan([turn], 0, 4000, "zh", METER)
     assert count(step.lines) <= 4000
     assert count(step.lines) > 2000 or step.run_count == 1
 
@@ -79,7 +77,7 @@ def test_the_last_piece_says_how_the_run_ended() -> None:
     turn = Turn(STOPPED, "问", "答" * 3000)
     offset, lines = 0, []
     while True:
-        step = plan([turn, Turn(DONE, "后来", "好")], offset, 1000, METER)
+        step = plan([turn, Turn(DONE, "后来", "好")], offset, 1000, "zh", METER)
         lines.append(step.lines)
         offset = step.draft_offset
         if step.run_count:
@@ -90,7 +88,7 @@ def test_the_last_piece_says_how_the_run_ended() -> None:
 
 
 def test_a_failed_run_is_told_as_one_and_its_output_is_not() -> None:
-    step = plan([Turn(FAILED, "问", "Traceback")], 0, 1000, METER)
+    step = plan([Turn(FAILED, "问", "Traceback")], 0, 1000, "zh", METER)
     assert step.lines == "‹用户› 问\n‹助手› (该轮未成功完成，已跳过)\n"
 
 
@@ -214,14 +212,23 @@ def test_of_a_thousand_checkpoints_the_newest_stand_close_and_the_oldest_wide_ap
 
 
 @pytest.mark.parametrize(
-    ("backlog", "locale"),
+    ("summary", "due", "window", "locale"),
     [
-        ([Turn(DONE, "出一份试卷", "Done.")], "zh"),
-        ([Turn(DONE, "Write a paper", "好")], "en"),
-        ([Turn(DONE, "", "好的，做完了")], "zh"),
-        ([Turn(DONE, "def f(): return 1 # 排序", "x")], "en"),
-        ([Turn(DONE, "", "")], "en"),
+        ("", ["出一份试卷"], [], "zh"),
+        ("", ["Write a paper"], [], "en"),
+        ("", ["def f(): return 1 # 排序"], [], "en"),
+        ("", ["", "42"], ["…"], "en"),
+        ("用户在准备试卷。", ["git rebase -i HEAD~3"], ["好的，继续", "第二题怎么做"], "zh"),
+        ("用户在准备试卷。", ["Traceback: " + "ValueError at line 3 " * 200], ["谢谢", "换一题"], "zh"),
+        ("用户在准备试卷。", ["git push"], ["OK", "换一题"], "zh"),
+        ("The user sets a paper.", ["帮我翻译：早上好"], ["Thanks", "And the next one?"], "en"),
+        ("The user sets a paper.", ["帮我翻译：早上好"], ["Thanks", "换一题"], "en"),
+        ("用户在准备试卷。", ["Let us go on in English"], ["Sure", "Next one"], "en"),
+        ("The user says hello.", ["出一份试卷"], ["换两道题", "再难一点"], "zh"),
+        ("", ["hi"], ["出一份试卷", "换两道题"], "zh"),
     ],
 )
-def test_a_summary_is_in_the_language_that_the_user_writes(backlog: list[Turn], locale: str) -> None:
-    assert locale_of(backlog) == locale
+def test_a_summary_is_in_the_language_of_the_conversation(
+    summary: str, due: list[str], window: list[str], locale: str
+) -> None:
+    assert language(summary, due, window) == locale

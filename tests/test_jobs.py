@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from memsvc.rules.prompts import fold_instructions
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from tests.blocks import count
@@ -267,6 +268,39 @@ async def test_a_thread_deleted_while_a_model_reads_it_stays_deleted(
     assert not (await talk.running.threads.ListThreads(svc.ListThreadsRequest(scope=scope))).threads
     assert [(op.thread_id, op.usage.input_tokens) for op in await talk.ops()] == [("", 100)]
     assert (await talk.status()).pending_jobs == 0
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+async def test_work_that_failed_for_a_thread_is_told_of_no_more_when_the_thread_is_deleted(
+    start: Start, scope: pb.Scope, provider: FakeProvider, in_flight: bool
+) -> None:
+    talk = await own(start, scope, provider, retry_first_ms=NEVER_MS, retry_max_ms=NEVER_MS)
+    gate = asyncio.Event()
+    provider.behave = after(gate, status(500))
+    for given in ("出一份试卷", "换两道", "写一份答案"):
+        await talk.record(given)
+    await provider.asked()
+    if not in_flight:
+        gate.set()
+        await talk.running.settle()
+        assert [job.thread_id for job in (await talk.status()).failed_jobs] == [talk.thread_id]
+    await talk.delete_thread()
+    gate.set()
+    await talk.running.settle()
+    told = await talk.status()
+    assert (told.pending_jobs, list(told.failed_jobs)) == (0, [])
+
+
+async def test_one_command_in_another_language_turns_no_summary_over(
+    start: Start, scope: pb.Scope, provider: FakeProvider
+) -> None:
+    talk = await own(start, scope, provider)
+    await talk.turns("出一份试卷", "换两道", "写一份答案")
+    await talk.turns("git rebase -i HEAD~3 && git push --force")
+    await talk.turns("好，再看第二题")
+    await talk.turns("第三题也看一下")
+    assert [op.error_reason for op in await talk.ops()] == [""] * 4
+    assert {request.system for request in provider.requests} == {fold_instructions("zh")}
 
 
 async def test_deleting_a_folded_run_falls_back_and_folds_on(

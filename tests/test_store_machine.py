@@ -177,7 +177,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _folded(self, state: FoldState, room: int) -> Fold:
         turns = [folding.Turn(run.outcome, run.own_input, run.output) for run in state.runs]
-        plan = folding.plan(turns, state.draft_offset, room, METER)
+        plan = folding.plan(turns, state.draft_offset, room, "en", METER)
         previous = state.draft if state.draft_offset else state.summary
         covered = state.runs[: plan.run_count]
         return Fold(

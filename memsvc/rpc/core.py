@@ -8,11 +8,14 @@ from typing import Any
 
 import grpc
 
+from memsvc.errors import InvalidField
 from memsvc.model import Fact, Scope
 from memsvc.rpc import checks, convert
 from memsvc.rpc.guard import caller
 from memsvc.rpc.pages import Pager
+from memsvc.rules import ids
 from memsvc.rules.facts import MAX_FACTS, checked
+from memsvc.rules.tags import disown
 from memsvc.store import NewFact, Store
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
@@ -39,14 +42,14 @@ class CoreService(rpc.CoreServiceServicer):
     async def CreateFact(self, request: svc.CreateFactRequest, context: Call) -> svc.CreateFactResponse:
         """See the contract."""
         scope, by = checks.scope(request.scope), _by(request.actor)
-        change = await self._store.create_fact(scope, _new_fact(_text(request.text), by), self._now_us())
+        change = await self._store.create_fact(scope, _new_fact(self._text(scope, request.text), by), self._now_us())
         return svc.CreateFactResponse(fact=convert.fact(scope, change.fact), evicted=_fact(scope, change.evicted))
 
     async def UpdateFact(self, request: svc.UpdateFactRequest, context: Call) -> svc.UpdateFactResponse:
         """See the contract."""
         scope, by = checks.scope(request.scope), _by(request.actor)
         fact_id = checks.required("fact_id", request.fact_id)
-        fact = await self._store.update_fact(scope, fact_id, _text(request.text), by, self._now_us())
+        fact = await self._store.update_fact(scope, fact_id, self._text(scope, request.text), by, self._now_us())
         return svc.UpdateFactResponse(fact=convert.fact(scope, fact))
 
     async def DeleteFact(self, request: svc.DeleteFactRequest, context: Call) -> svc.DeleteFactResponse:
@@ -71,7 +74,7 @@ class CoreService(rpc.CoreServiceServicer):
         """See the contract."""
         scope, by = checks.scope(request.scope), _by(request.actor)
         candidate_id = checks.required("candidate_id", request.candidate_id)
-        new = _new_fact(_text(request.text) if request.text else "", by)
+        new = _new_fact(self._text(scope, request.text) if request.text else "", by)
         change = await self._store.confirm_candidate(scope, candidate_id, new, self._now_us())
         return svc.ConfirmCandidateResponse(
             fact=convert.fact(scope, change.fact),
@@ -86,14 +89,17 @@ class CoreService(rpc.CoreServiceServicer):
         await self._store.reject_candidate(scope, candidate_id, by, self._now_us())
         return svc.RejectCandidateResponse()
 
+    def _text(self, scope: Scope, value: str) -> str:
+        text = checked(checks.text("text", value, MAX_TEXT_BYTES))
+        # It would be masked where it is shown, and what is kept is what is shown.
+        if disown(text, ids.tag(self._store.secret, scope)) != text:
+            raise InvalidField("text", "must not bear the tag of the frames around this scope's memory")
+        return text
+
 
 def _by(actor: str) -> str:
     """Returns who acts: the credential's name and the person that the call names, as `console/wang`."""
     return "/".join(part for part in (caller.get().name, checks.actor(actor)) if part)
-
-
-def _text(value: str) -> str:
-    return checked(checks.text("text", value, MAX_TEXT_BYTES))
 
 
 def _new_fact(text: str, by: str) -> NewFact:

@@ -36,8 +36,9 @@ from memsvc.rules.shown import (
     draw_input,
     draw_output,
     fit_run,
-    recount,
+    quoted,
 )
+from memsvc.rules.tags import disown
 from memsvc.rules.terms import QueryTerm
 
 LEAST_EXTRA = 48
@@ -224,7 +225,7 @@ def _core(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -> Sec
     if not memory.facts:
         return None
     page = _Page(SectionKind.CORE, min(CORE_LIMIT, left), ask, meter)
-    lines = [_fact_line(fact.text) for fact in memory.facts]
+    lines = [_fact_line(fact.text, ask.tag) for fact in memory.facts]
     costs = [meter.count(line) for line in lines]
     chosen: Collection[int] = range(len(lines))
     if sum(costs) > page.room:
@@ -241,9 +242,9 @@ def _core(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -> Sec
 
 
 @lru_cache(maxsize=4_096)
-def _fact_line(text: str) -> str:
+def _fact_line(text: str, tag: str) -> str:
     """Returns a fact as it is shown; remembered, since the same few stand in every block of their scope."""
-    return lay_out("- ", sanitize(text))
+    return lay_out("- ", disown(sanitize(text), tag))
 
 
 def _thread(memory: Memory, ask: Ask, left: int, meter: Meter, shown: set[int]) -> Section | None:
@@ -255,7 +256,7 @@ def _thread(memory: Memory, ask: Ask, left: int, meter: Meter, shown: set[int]) 
     if memory.summary:
         # Of a smaller limit the summary keeps its share, else a tight budget would lose all but the last words.
         summary = cut(
-            ShownText(sanitize(memory.summary)),
+            ShownText(disown(sanitize(memory.summary), ask.tag)),
             min(SUMMARY_LIMIT, page.limit * SUMMARY_LIMIT // THREAD_LIMIT, page.room),
             lambda t: lay_out(frames.summary_label, t.joined(frames)),
             meter,
@@ -296,7 +297,7 @@ def _runs(page: _Page, memory: Memory, ask: Ask, meter: Meter, shown: set[int]) 
 
 def _recent_lines(runs: Sequence[PastRun], limit: int, ask: Ask, meter: Meter) -> list[tuple[PastRun, str, int, bool]]:
     """Returns the lines of the last runs within `limit`, newest first, or nothing where one finds no place."""
-    shown = [recount(run.shown, run.outcome, ask.locale, meter) for run in runs]
+    shown = [quoted(run.shown, run.outcome, ask.locale, ask.tag, meter) for run in runs]
     grants = share_runs([(s.input.tokens, s.output.tokens) for s in shown], limit)
     lines = []
     for run, (given, answer) in zip(runs, grants, strict=True):
@@ -308,7 +309,7 @@ def _recent_lines(runs: Sequence[PastRun], limit: int, ask: Ask, meter: Meter) -
 
 
 def _grants(run: PastRun, room: int, ask: Ask, meter: Meter) -> tuple[int, int]:
-    shown = recount(run.shown, run.outcome, ask.locale, meter)
+    shown = quoted(run.shown, run.outcome, ask.locale, ask.tag, meter)
     return share_runs([(shown.input.tokens, shown.output.tokens)], room)[0]
 
 
@@ -317,7 +318,7 @@ def _run_lines(
 ) -> tuple[str, int, bool] | None:
     """Returns a run's lines, their tokens and whether anything is missing; None where it cannot be shown."""
     frames = frames_of(ask.locale)
-    shown = recount(run.shown, run.outcome, ask.locale, meter)
+    shown = quoted(run.shown, run.outcome, ask.locale, ask.tag, meter)
     given, answer = fit_run(shown, run.outcome, input_limit, output_limit, meter)
     if given is None or answer is None:
         return None
@@ -335,7 +336,7 @@ def _recall(memory: Memory, ask: Ask, left: int, meter: Meter, placed: set[int])
     for hit in hits:
         run = hit.run
         date = f"- {_date(run.ended_us, ask.time_zone)}\n"
-        shown = recount(run.shown, run.outcome, ask.locale, meter)
+        shown = quoted(run.shown, run.outcome, ask.locale, ask.tag, meter)
         tokens = meter.count(date) + shown.gist_input.tokens + shown.gist_output.tokens
         if tokens > page.room:
             page.omitted += 1
@@ -356,7 +357,7 @@ def _knowledge(memory: Memory, ask: Ask, left: int, meter: Meter, _: set[int]) -
     if page.room <= 0:
         return None
     text = clip(ask.knowledge, page.room)
-    lines = lay_out("> ", text.before).splitlines(keepends=True)
+    lines = lay_out("> ", disown(text.before, ask.tag)).splitlines(keepends=True)
     page.truncated = text.omitted > 0
     kept, tokens = _leading_lines(lines, page.room, meter)
     if kept:
@@ -387,4 +388,4 @@ def _leading_lines(lines: Sequence[str], room: int, meter: Meter) -> tuple[int, 
 def _date(time_us: int, zone: ZoneInfo) -> str:
     """Returns the day of a time in `zone`; one that no calendar holds is shown as the nearest it does."""
     seconds = min(max(time_us // 1_000_000, -62_135_510_400), 253_402_214_400)
-    return datetime.datetime.fromtimestamp(seconds, zone).strftime("%Y-%m-%d")
+    return datetime.datetime.fromtimestamp(seconds, zone).date().isoformat()

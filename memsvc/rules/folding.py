@@ -16,7 +16,7 @@ from memsvc.model import RunOutcome
 from memsvc.rules import extractive
 from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import SUMMARY_LIMIT, Meter
-from memsvc.rules.frames import LOCALES, Frames, lay_out
+from memsvc.rules.frames import DEFAULT_LOCALE, LOCALES, Frames, lay_out
 from memsvc.rules.frames import frames as frames_of
 from memsvc.rules.shown import CHARACTERS_PER_TOKEN, script
 
@@ -51,14 +51,15 @@ class Plan:
     draft_offset: int = 0
 
 
-def plan(turns: Sequence[Turn], offset: int, room: int, meter: Meter) -> Plan:
+def plan(turns: Sequence[Turn], offset: int, room: int, locale: str, meter: Meter) -> Plan:
     """Takes as many of `turns`, oldest first, as fit into `room` tokens; of a first one too long, a piece.
+
+    `locale` is the language of the conversation, which the prompt and its summary are in.
 
     `offset` characters of the first turn (its input and output as one text) are in the draft already. At least one
     character is taken, so that folding always ends.
     """
     room = max(room, LEAST_ROOM)
-    locale = locale_of(turns)
     frames = frames_of(locale)
     first = turns[0]
     length = len(first.own_input) + len(_told(first))
@@ -78,9 +79,18 @@ def plan(turns: Sequence[Turn], offset: int, room: int, meter: Meter) -> Plan:
     return Plan(lines, locale, count)
 
 
-def locale_of(turns: Sequence[Turn]) -> str:
-    """Returns the language that the users of these turns write, by their script."""
-    return script("\n".join(turn.own_input[:500] or _told(turn)[:500] for turn in turns[:20]))
+def language(summary: str, due: Sequence[str], window: Sequence[str]) -> str:
+    """Returns the language of a conversation: that of most of its inputs, those due and those of the window behind.
+
+    Its summary so far has a voice like each of them, and where they are even it decides. So one command or error text
+    pasted into a conversation does not turn its summary over, and a user who goes on in another language does. What
+    holds no letters has no voice.
+    """
+    voices = [script(text) for text in (summary, *due, *window) if any(map(str.isalpha, text[:2000]))]
+    chinese = voices.count("zh")
+    if chinese * 2 == len(voices):
+        return voices[0] if voices else DEFAULT_LOCALE
+    return "zh" if chinese * 2 > len(voices) else "en"
 
 
 def quotable(turn: Turn) -> extractive.Turn:

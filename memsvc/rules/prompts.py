@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from memsvc.model import SectionKind
 from memsvc.rules.boundary import sanitize
 from memsvc.rules.frames import frames, lay_out
+from memsvc.rules.tags import disown
 
 _FOLD = {
     "zh": """\
@@ -71,9 +72,9 @@ def fold_instructions(locale: str) -> str:
 
 
 def fold_prompt(locale: str, tag: str, summary: str, lines: str) -> Prompt:
-    """Asks for a new summary of the old one and of `lines`, which are laid out and sanitized already."""
+    """Asks for a new summary of the old one and of `lines`, which are sanitized, disowned and laid out already."""
     words = frames(locale)
-    quoted = lay_out(words.summary_label, sanitize(summary)) if summary else ""
+    quoted = lay_out(words.summary_label, disown(sanitize(summary), tag)) if summary else ""
     material = (
         f"{words.open(SectionKind.THREAD, tag)}\n{quoted}{words.recent_label}\n{lines}"
         f"{words.close(SectionKind.THREAD, tag)}\n{_NOW[locale]}"
@@ -82,7 +83,7 @@ def fold_prompt(locale: str, tag: str, summary: str, lines: str) -> Prompt:
 
 
 def extract_prompt(locale: str, tag: str, known: str, lines: str) -> Prompt:
-    """Asks for facts of the user in `lines`, numbered turns that are laid out and sanitized already, as is `known`."""
+    """Asks for facts of the user in `lines`, numbered turns that are ready to be quoted, as is `known`."""
     words = frames(locale)
     facts = ""
     if known:

@@ -22,6 +22,7 @@ from memsvc.rules.boundary import sanitize
 from memsvc.rules.budget import GIST_INPUT_LIMIT, GIST_OUTPUT_LIMIT, RECENT_LIMIT, Meter
 from memsvc.rules.frames import Frames, lay_out
 from memsvc.rules.frames import frames as frames_of
+from memsvc.rules.tags import disown
 
 RENDERER_VERSION = 1
 """Raise it whenever the sanitizer, the marks or the cut change: kept forms are then made anew when read."""
@@ -153,21 +154,26 @@ def prepare(own_input: str, output: str, outcome: RunOutcome, locale: str, meter
     return Shown(locale, shown_input, shown_output, gist_input, gist_output)
 
 
-def recount(shown: Shown, outcome: RunOutcome, locale: str, meter: Meter) -> Shown:
-    """Returns `shown` with its tokens counted for the frames of `locale`; itself where it is that already."""
-    if shown.locale == locale:
+def quoted(shown: Shown, outcome: RunOutcome, locale: str, tag: str, meter: Meter) -> Shown:
+    """Returns `shown` as frames of `locale` that bear `tag` may quote it, tokens counted for them.
+
+    That is `shown` itself where it is of that language and does not speak of the tag.
+    """
+    lines = (shown.input, shown.output, shown.gist_input, shown.gist_output)
+    texts = [ShownText(disown(t.before, tag), t.omitted, disown(t.after, tag)) for t in (line.text for line in lines)]
+    if shown.locale == locale and all(text == line.text for text, line in zip(texts, lines, strict=True)):
         return shown
     draw_input, draw_output = _drawers(outcome, locale)
 
-    def counted(line: Line, draw: Callable[[ShownText], str]) -> Line:
-        return Line(line.text, meter.count(draw(line.text)))
+    def counted(text: ShownText, draw: Callable[[ShownText], str]) -> Line:
+        return Line(text, meter.count(draw(text)))
 
     return Shown(
         locale,
-        counted(shown.input, draw_input),
-        counted(shown.output, draw_output),
-        counted(shown.gist_input, draw_input),
-        counted(shown.gist_output, draw_output),
+        counted(texts[0], draw_input),
+        counted(texts[1], draw_output),
+        counted(texts[2], draw_input),
+        counted(texts[3], draw_output),
     )
 
 

@@ -83,7 +83,7 @@ class FoldState:
 
     `runs` are the next ones to fold, oldest first: at least one, as many as a model call could take, never one of the
     last K. `draft` is a summary that covers `draft_offset` characters of the first of them as well. `due_since_us` is
-    when that run left the recent window.
+    when that run left the recent window. `window` are the inputs of the last K, which tell the language that is spoken.
     """
 
     revision: int
@@ -95,6 +95,7 @@ class FoldState:
     latest_provider: str
     due_since_us: int
     runs: Sequence[DueRun]
+    window: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

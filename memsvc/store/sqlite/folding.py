@@ -72,9 +72,10 @@ def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldStat
         "SELECT created_us FROM runs WHERE thread_no = ? AND sequence > ? ORDER BY sequence LIMIT 1 OFFSET ?",
         (thread_no, folded_upto, RECENT_RUNS),
     ).fetchone()
-    (latest,) = db.execute(
-        "SELECT served_by FROM runs WHERE thread_no = ? ORDER BY sequence DESC LIMIT 1", (thread_no,)
-    ).fetchone()
+    window = db.execute(
+        "SELECT served_by, own_offset, input FROM runs WHERE thread_no = ? ORDER BY sequence DESC LIMIT ?",
+        (thread_no, RECENT_RUNS),
+    ).fetchall()
     return FoldState(
         revision=revision,
         summary=summary,
@@ -82,9 +83,10 @@ def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldStat
         folded_count=folded_count,
         draft=draft,
         draft_offset=draft_offset,
-        latest_provider=latest,
+        latest_provider=window[0][0],
         due_since_us=due_since_us,
         runs=runs,
+        window=[given[own_offset:] for _, own_offset, given in window],
     )
 
 
