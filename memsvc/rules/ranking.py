@@ -24,10 +24,19 @@ _USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange h
 # The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
 _PRIOR_SHARE = {Kind.WORD: 0.003, Kind.SHORT: 0.02, Kind.PAIR: 0.002, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
 _WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3}
-_PRIOR_WEIGHT = {kind: _WORTH[kind] * -math.log(share) for kind, share in _PRIOR_SHARE.items()}
+_RARE = 6.0  # a term of this logarithm, in one run of 400, weighs as much
+_EVENNESS = 0.75  # below 1, common terms come nearer to rare ones: a score then leans less on how common they are here
+
+
+def _weight(kind: Kind, share: float) -> float:
+    return _WORTH[kind] * _RARE * math.pow(-math.log(share) / _RARE, _EVENNESS)
+
+
+_PRIOR_WEIGHT = {kind: _weight(kind, share) for kind, share in _PRIOR_SHARE.items()}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
+_ENOUGH_TERMS = 12  # beside characters; to a query of as many its characters add more chance than evidence
 _MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
@@ -48,11 +57,14 @@ def gain_level(count: int, length: int) -> int:
 def divide(terms: Sequence[QueryTerm]) -> tuple[list[QueryTerm], list[QueryTerm]]:
     """Returns the terms that find candidates and those that only add to what is found.
 
-    Single characters are in so many runs that they are read for themselves only where little else is said (早, 早报).
+    Single characters are in so many runs that they are read for themselves only where little else is said (早, 早报),
+    and not at all where much is.
     """
     others = [term for term in terms if term.kind is not Kind.CHAR]
     if len(others) < _FEW_TERMS:
         return list(terms), []
+    if len(others) >= _ENOUGH_TERMS:
+        return others, []
     return others, [term for term in terms if term.kind is Kind.CHAR]
 
 
@@ -67,7 +79,7 @@ def weight(kind: Kind, found: int, entries: int) -> float:
         return _PRIOR_WEIGHT[kind]
     prior = _PRIOR_SHARE[kind]
     share = (found - 1 + _PRIOR_RUNS * prior) / (entries - 1 + _PRIOR_RUNS)
-    return _WORTH[kind] * -math.log(min(max(share, prior), _MAX_SHARE))
+    return _weight(kind, min(max(share, prior), _MAX_SHARE))
 
 
 def neighbour_share(terms: int) -> float:

@@ -85,9 +85,9 @@ class QueryTerm:
 def count_terms(*texts: str) -> dict[str, int]:
     """Returns the terms of `texts` with how often each occurs, in order of first occurrence.
 
-    At most `MAX_TERMS_RUN` distinct ones: when they are used up, reading stops. The first text may bring them all, each
-    other one (an answer) `MAX_TERMS_HEAD` from its beginning and, where that is not all of it, `MAX_TERMS_TAIL` from its
-    end. Never raises.
+    At most `MAX_TERMS_RUN` distinct ones: when they are used up, reading stops. The first text may bring them all; each
+    other one, an answer, `MAX_TERMS_HEAD` from its beginning and, where that is not all of it, `MAX_TERMS_TAIL` from
+    its end. Never raises.
     """
     counts: dict[str, int] = {}
     for text in texts[:1]:

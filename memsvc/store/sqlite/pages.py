@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 
 _PAGE_POSTINGS = 500  # with its row, one fills a page of the file and spills into no second
 _FIRST_PAGE_POSTINGS = 1_024  # on level 1, which a search reads whole
-MAX_WAITING = 2_048  # postings; a search reads all of them
+MAX_WAITING = 1_024  # postings; a search reads all of them
 _LEVEL_1_POSTINGS = 16_384
 _LEVEL_RATIO = 8
 _STEP_POSTINGS = 32_768  # that one step of sinking rewrites at the most: some milliseconds of the writer's time

@@ -120,7 +120,8 @@ def search(
         return []
     leading, following = divide(query_terms)
     hits = _find(db, scope_no, row, leading, following, limit, exclude_sequences)
-    if not hits and following:
+    if not hits and len(leading) < len(query_terms):
+        # Where no word or pair is found, a character may be.
         hits = _find(db, scope_no, row, query_terms, [], limit, exclude_sequences)
     return hits
 
@@ -147,9 +148,9 @@ def _find(
     for worth, gain_of in read:
         for entry_no, gain in gain_of.items():
             evidence[entry_no] = known(entry_no, 0.0) + worth * gain
-    wanted = limit + len(exclude_sequences) + _MORE_CANDIDATES
-    best = nlargest(wanted, evidence, key=evidence.__getitem__)
-    enough = evidence[best[limit - 1]] if len(best) >= limit else 0.0
+    wanted = limit + len(exclude_sequences)
+    best = nlargest(wanted + _MORE_CANDIDATES, evidence, key=evidence.__getitem__)
+    enough = evidence[best[wanted - 1]] if len(best) >= wanted else 0.0
     judged = _judge(_with_neighbours(db, scope_no, best, evidence, enough), evidence, read, rest)
     hits = [Hit(sequence, score(value, total)) for value, sequence in judged if sequence not in exclude_sequences]
     return hits[:limit]

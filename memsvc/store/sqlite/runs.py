@@ -16,6 +16,8 @@ from memsvc.store.sqlite.scopes import Found, buried, ensure_scope, find_scope, 
 MAX_WAITING = 160
 """Unfolded runs that a block looks at; more than that many lines do not fit into the thread section."""
 
+_USUAL_LISTED = 4  # of the runs listed, how many recall makes room for at first
+
 # Long texts stay on disk: where the run is not shown as it is, `shown` holds what is.
 _PAST_RUN = """
     SELECT sequence, run_id, outcome, ended_us, renderer, shown, own_offset,
@@ -165,10 +167,18 @@ def _hits(
     if not question.terms:
         return []
     known = {run.sequence: run for run in listed}
+    top_k = question.recall_top_k
+    bearing: list[recall.Hit] = []
+    # Seldom more than a few of those listed bear on the question; where they crowd the others out, all are asked for.
+    for room in sorted({min(len(listed), _USUAL_LISTED), len(listed)}):
+        found = recall.search(db, scope_no, question.terms, top_k + room)
+        bearing = [hit for hit in found if hit.score > question.recall_threshold]
+        if len(bearing) < top_k + room or sum(hit.sequence not in known for hit in bearing) >= top_k:
+            break
     hits: list[Hit] = []
     fresh = 0
-    for sequence, score in recall.search(db, scope_no, question.terms, question.recall_top_k + len(listed)):
-        if fresh == question.recall_top_k or score <= question.recall_threshold:
+    for sequence, score in bearing:
+        if fresh == top_k:
             break
         run = known.get(sequence)
         if run is None:
