@@ -85,6 +85,13 @@ _TREATED = Lazy(
     r"revealed|found|came back)|"
     r"\b(?:on|taking|took|out on|needs?) (?:a )?(?:sick|medical|maternity|disability|mental health) (?:leave|day|"
     r"days)|\bcall(?:ed|ing) (?:in|out) sick|\bhome sick\b|"
+    r"\b(?:stent|pacemaker|implant|catheter|pins|screws|tubes?|shunt) (?:put in|placed|removed|implanted|inserted)|"
+    r"\b(?:wisdom )?(?:tooth|teeth) (?:pulled|out|extracted|removed)|\blost (?:his|her|my|a) (?:leg|arm|foot|hand|"
+    r"finger|eye|"
+    r"breast|kidney|toe)s?\b|\b(?:going through|undergo\w*|finished|start\w*) (?:chemo\w*|radiation|dialysis|ivf|"
+    r"rehab|"
+    r"therapy|hormone \w+)|\b(?:sent home with|came down with|getting over|hospitali[sz]ed (?:with|for)|treated for|"
+    r"surgery for)\b|\b(?:has|had|have|with) (?-i:MS|CF|ALS|TB|RA)\b|"
     r"\b(?:flares? up|flared up|flare-up|in remission|metastasi[sz]ed|spread to (?:his|her|my) \w+)",
     _I,
 )

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from memsvc.rules.redline.page import Finding, Lazy, Page, ration
 
 _BODY = (
-    r"(?:头(?![像衔条痛医])|眼睛?|[左右双两]眼|耳朵?|[左右双]耳|鼻[子梁]?|喉咙|嗓子|牙[齿龈床]?|智齿|舌头?|脖子|"
+    r"(?:口腔|舌|精子|卵子|骨龄|骨密度|白细胞|血小板|食指|拇指|牙龈|头(?![像衔条痛医])|眼睛?|[左右双两]眼|耳朵?|"
+    r"[左右双]耳|鼻[子梁]?|喉咙|嗓子|牙[齿龈床]?|智齿|舌头?|脖子|"
     r"颈椎|肩膀?|后背|背部|腰椎?|胸口?|心脏|"
     r"心口|胃|肚子|腹部|小腹|肝|肾|肺|膝盖?|[左右双]?腿|脚[踝趾跟腕]?|[左右双]手|手[腕指臂肘]|胳膊|指头|皮肤|关节|"
     r"骨头?|脊[柱椎]|尾椎|屁股|乳房|子宫|卵巢|"
@@ -38,7 +39,8 @@ _COMPLAINT = Lazy(
     r"起了[^,，。]{0,4}(?:疹|泡|包|疙瘩)|[吐拉泻][了得][^,，。]{0,5}(?:一[晚夜天]|[\d两三四几]次|不停|厉害)|"
     r"上吐下泻|烧到[ ]?(?:3[89]|4[01])|"
     r"(?:3[789]|4[01])(?:\.\d)?[ ]?(?:度|℃)多?(?=[,，。的]|\Z)|流(?:了|着)?鼻?血|咳(?:出|了|得|个)|鼻塞|流鼻涕|"
-    r"幽门螺杆?菌|急性发作|慢支|多囊"
+    r"幽门螺杆?菌|在打[^,，。]{{0,4}}针|(?:毛|粉|敏|花粉)过敏|胆固醇|注意力缺陷|专注达|择思达|尿检[^。]{{0,4}}加号|"
+    r"急性发作|慢支|多囊"
 )
 _CHECKED = Lazy(
     r"(?:胸片|片子|CT|核磁|B超|彩超|超声|心电图|化验单?|抽血|血常规|尿检|体检|胃镜|肠镜|检查|报告|复查|筛查|"
@@ -83,7 +85,7 @@ _ANYBODY = Lazy(
 _HAPPENED = Lazy(
     r"了(?=[,，、。 ]|\Z)|最近|昨[天晚夜]|前[天阵]|上[周月个]|去年|今[天早]|这[几两]天|一直|反复|老是|总是|经常|"
     r"又犯|犯了|复发|多年|从小|年前|请假|"
-    r"医生|[疼痛痒]得|难受|没法|不能|不敢|半夜|整[晚夜]|刚"
+    r"医生|每[晚天日周月]|[疼痛痒]得|难受|没法|不能|不敢|不下|半夜|整[晚夜]|刚"
 )
 _NOBODYS = Lazy(
     r"科普|论文|教材|课件|教案|试[卷题]|习题|题|文献|综述|讲[义座稿解课]|什么|哪[些种]|如何|怎[样么]|吗|介绍|"
@@ -92,7 +94,8 @@ _NOBODYS = Lazy(
     r"药理|开发|设计|产品|软件|平台|接口|"
     r"硬件|文档|代码|程序|服务|网络|电脑|手机|机器|设备|汽车|预防|区别|知识|政策|保险|报销|推荐|计划|预算|股|市场|"
     r"经济|公司文化|项目|进度|需求|bug|"
-    r"配置|链路|交通|路段|管道|下水道|树|叶|花|植物|狗|猫|宠物|比喻|形容|歌|诗|台词|痛点|药店|药企|药厂|进销存"
+    r"配置|链路|交通|路段|管道|下水道|树木|叶[子片]|花卉|植物|狗(?!毛)|猫(?!毛)|宠物|比喻|形容|歌|诗|台词|痛点|"
+    r"药店|药企|药厂|进销存"
 )
 _SAID_OTHERWISE = Lazy(
     r"没有|从[不未]|不[会再]|未见|并无|无(?![力法])|担心|害怕|怕|以防|防止|避免|如果|假如|让人|令人|伤脑筋|"
@@ -105,12 +108,16 @@ def find(page: Page) -> Iterator[Finding]:
     """Yields complaints, findings, wards, pills and states of mind that are somebody's own."""
     for pattern in _PATTERNS:
         for match, weigh in ration(pattern.finditer(page.text)):
-            if not weigh or _is_own(page, match.start(), match.end()):
+            if not weigh or _is_own(page, match.start(), match.end(), pattern is _CHECKED):
                 yield page.finding("health", match.start(), match.end())
 
 
-def _is_own(page: Page, start: int, end: int) -> bool:
+def _is_own(page: Page, start: int, end: int, report: bool) -> bool:
+    """A report of a laboratory or a machine is always about somebody; the rest needs a person or something that "
+    "happened."""
     lead, rest = page.before(start), page.after(end, 30)
     if _NOBODYS.search(lead[-30:] + page.text[start:end] + rest) or _SAID_OTHERWISE.search(lead[-12:]):
         return False
+    if report:
+        return True
     return _ANYBODY.search(lead) is not None or _HAPPENED.search(lead + page.text[start:end] + rest) is not None

@@ -96,7 +96,7 @@ _CARE = Lazy(
     r"[做动开接受完成刚行次后][了过完]?[^,，。的]{0,10}?(?:手术(?![室台刀教器机视])|开刀)|术后|化疗|放疗|"
     r"透析|靶向|移植(?=了|手术|后|术)|搭桥|支架手术|"
     r"(?:正在|一直|长期|每天|每日|天天|定期|按时|需要?|要|得|在|开始|坚持|常年|目前|现在|曾|停止|继续|还|"
-    r"按医嘱|偷偷|靠)(?:要|在|都|得|只能|只)?(?:服用|服药|吃药|用药|口服|注射|打针|输液|透析|治疗|"
+    r"按医嘱|偷偷|靠)(?:要|在|都|得|只能|只)?(?:服用|服药|吃药|用药|口服|注射|打针|输液(?![泵瓶器架港])|透析|治疗|"
     r"打胰岛素|吃[^,，。]{1,10}(?:药|片|胶囊|丸|汀|平|林|嗪|西泮|素|洛尔|唑|胺|酯|汤剂|冲剂|"
     r"颗粒)(?![膳材店妆品]))|"
     r"服用(?:[^,，。方说注时]{1,16})|吃(?:了|着|过)?[^,，。不饭]{0,6}(?:抗[^,，。]{1,4}药|安眠药|"
@@ -111,7 +111,8 @@ _CARE = Lazy(
     r"打疫苗|献血被"
 )
 _GAP_STOP = Lazy(
-    r"[狗猫]|宠物|植物|[鱼兔]|果树|庄稼|关于|项目|产品|任务|平台|工具|应用|程序|网站|功能|研究|教(?!室)|讲|写|编|"
+    r"[狗猫](?!毛)|宠物|植物|[鱼兔]|果树|庄稼|关于|项目|产品|任务|平台|工具|应用|程序|网站|功能|研究|教(?!室)|讲|"
+    r"写|编|"
     r"学习|学过|在学|读|阅|查阅|"
     r"课|书|论文|项目|系统|科普|知识|专业|卖|开发|设计|了解|想问|问|介绍|题|视频|文章|小说|电影|游戏|新闻|"
     r"预防|(?<!接种)(?<!打)疫苗(?!后)|防治|防[^护]|喜欢|"
@@ -286,7 +287,7 @@ def _tied(page: Page, match: re.Match[str]) -> int:
     """Returns where the telling of a disease begins when something ties it to a person, else -1."""
     lead, rest = page.before(match.start(), 30), page.after(match.end(), 20)
     clause = _TURN.split(lead)[-1]
-    if _MACHINE.search(clause) or _NEVER.search(lead) or _FIGURE.search(clause):
+    if _MACHINE.search(clause) or _NEVER.search(lead) or _FIGURE.search(clause) or _QUOTED.search(lead + rest):
         return -1
     if _PATIENT.match(rest) and _BEING.search(lead) and not _TOPIC.search(lead):
         return match.start() - len(clause)

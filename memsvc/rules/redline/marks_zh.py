@@ -7,6 +7,7 @@ specifications around it, or a match, a product or a city takes the name away ag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from memsvc.rules.redline.page import Finding, Lazy, Page, ration
@@ -37,7 +38,7 @@ _UNIT = Lazy(
     r"亿|岁|度|公里|米|斤|克|次|遍|"
     r"天|周|期|班|级|版|卷|套|本|册|篇|词|字|句|行|组|位|门|科|种|项|条|步|学[分时]|届|楼|倍|所|家|台|款|集|回|页|"
     r"张|份|"
-    r"[GMKkT]B|ms|px|%|％|单词|单元|课时|专业|高校|大学|城市|学校|同学|学生|老师)"
+    r"[GMKkT]B|ms|px|%|％|单词|单元(?![测考])|课时|专业|高校|大学|城市|学校|同学|学生|老师)"
 )
 _NAME = (
     r"[我他她俺咱]|用户|本人|自己|同学|同桌|学[生员霸渣妹弟姐]|孩子?|娃|宝|儿[子媳]|女儿|孙[子女]|闺女|学员|"
@@ -54,18 +55,19 @@ _RESULT = Lazy(
 )
 _GAINED = Lazy(
     r"考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|总[分共]|一共|分别|两次|"
-    r"做下来|扣了|"
+    r"做下来|以[ ]?\Z|扣了|"
     r"排名?|名次"
 )
 _TAIL = Lazy(
     r"[ ]?(?:[多几]?分|[到至~\-][ ]?\d|考[进入上]|压线|过关|通过|\+|以上|左右|上下|出头|开外|多|几|不到|没过|未过|"
     r"没考过|不及格|及格|[,，。;、]|\Z)"
 )
+_PASS_MARK = Lazy(r"[ ]?分?(?:[及合]格(?!了)|为?优秀|才|就|即|算|为)")
 _OF_SCHOOL = Lazy(
     rf"考|卷|四六级|模拟|阅读|班[级里上]?(?![车次长])|年级|学期|老师|成绩|分数|测验|作业|绩点|{SUBJECT}|{EXAM}"
 )
 _SPEC = Lazy(
-    r"每[题空道小个次天周]|[^了]满分[是为 ]{0,2}\d|分值|试卷|全卷|本卷|卷面|题量|题型|考题|选择题|填空题|时长|分钟|"
+    r"每[题空道小]|[^了]满分[是为 ]{0,2}\d|分值|试卷|全卷|本卷|卷面|题量|题型|考题|选择题|填空题|时长|分钟|"
     r"评分|打分|分数线|[及合]格线|录取线|"
     r"如果|假设|假如|函数|代码|if |>=|<=|==|分制|制为|至少|不低于|不少于|不得|要求|报名|词汇|倒计时|单元|教材|课本|"
     r"练习|出[一\d]+[道份套]|占比|"
@@ -100,7 +102,8 @@ _STATE = Lazy(
 _GRADES = Lazy(
     r"(?:[一二两三四五六七八九\d]|[几全])[ ]?[门科个][ ]?(?:都是|全是)?[ ]?[A-F][+\-]?(?![A-Za-z0-9])|"
     rf"(?:{SUBJECT}|{EXAM}|"
-    rf"成绩)[^,，。A-Za-z\d]{{0,4}}[ ]?[A-F][+\-]?(?:等级?)?(?![A-Za-z0-9卷版组型类班套股区座级]|[ ]?[选项])|"
+    rf"成绩|得分|等级|测评|评定|作业|"
+    rf"总评)[^,，。A-Za-z\d]{{0,4}}[ ]?[A-F][+\-]?(?:等级?)?(?![A-Za-z0-9卷版组型类班套股区座级]|[ ]?[选项])|"
     rf"(?:{SUBJECT}|成绩)[^,，。A-Za-z\d]{{0,4}}[优良](?:等|(?![\u4e00-\u9fff]))"
 )
 
@@ -112,7 +115,7 @@ _IN_ROW = Lazy(
     r"[甲乙丙丁]|\d{1,2}[ ]?号)(?:同学)?[ :]{0,2}\d{2,3}"
     r"(?![\d页题道班级人年月节元岁斤块])分?[ ,，、]{0,2}){2,20}|[对错]了[ ]?\d{1,3}[ ]?[题道个]"
 )
-_MARKED = Lazy(rf"考|成绩|测验|小测|分数|学生|同学|学期|{SUBJECT}|{EXAM}")
+_MARKED = Lazy(rf"考|口算|听写|默写|单词|成绩|测验|小测|分数|学生|同学|学期|{SUBJECT}|{EXAM}")
 
 
 def find(page: Page) -> Iterator[Finding]:
@@ -124,7 +127,7 @@ def find(page: Page) -> Iterator[Finding]:
             yield page.finding("score", match.start(), match.end())
     for pattern in (_STATE, _GRADES):
         for match, weigh in ration(pattern.finditer(page.text)):
-            if not weigh or (not _specified(page, match.start(), match.end()) and _about_somebody(page, match.start())):
+            if not weigh or _is_told(page, match):
                 yield page.finding("score", match.start(), match.end())
     for match, weigh in ration(_IN_ROW.finditer(page.text)):
         around = page.before(match.start()) + match[0] + page.after(match.end(), 20)
@@ -149,14 +152,19 @@ def _clause(lead: str) -> str:
 
 def _about_somebody(page: Page, at: int) -> bool:
     lead = page.before(at)
-    if _GAINED.search(lead):
-        return True
     return bool(_ANYBODY.search(lead + page.after(at, 30)) or PERSON.search(lead + page.after(at, 8)))
+
+
+def _is_told(page: Page, match: re.Match[str]) -> bool:
+    if _specified(page, match.start(), match.end()):
+        return False
+    gained = _GAINED.search(page.before(match.start())) is not None or match[0][-1] in "+-"
+    return gained or _about_somebody(page, match.start())
 
 
 def _is_mark(page: Page, start: int, end: int, near: bool, listed: bool) -> bool:
     value, rest = page.text[start:end], page.after(end, 8)
-    if _UNIT.match(rest) or _specified(page, start, end):
+    if _UNIT.match(rest) or _PASS_MARK.match(rest) or _specified(page, start, end):
         return False
     lead = page.before(start)
     clause = _clause(lead)
@@ -168,7 +176,7 @@ def _is_mark(page: Page, start: int, end: int, near: bool, listed: bool) -> bool
         small = value.isdigit() and int(value) < 10
         return (result or told or listed) and (_TAIL.match(rest) is not None or result) and not (small and not result)
     gained = _GAINED.search(lead) is not None
-    return gained and (told or listed) and _OF_SCHOOL.search(lead) is not None and _TAIL.match(rest) is not None
+    return gained and (told or listed) and _OF_SCHOOL.search(lead + rest) is not None and _TAIL.match(rest) is not None
 
 
 def _is_rank(page: Page, start: int, end: int) -> bool:

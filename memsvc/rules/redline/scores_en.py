@@ -103,9 +103,9 @@ _LETTER_SIGN = Lazy(
 _GRADE_IS = Lazy(
     rf"\b(?i:(?:(?:{_SUBJECT}|{_EXAM}) )?(?:final )?(?:grade|mark|result)s?)(?i: (?:in|on|for) (?:(?:the|"
     rf"his|her|my) )?(?:[A-Za-z]+ ){{0,2}}?(?:{_SUBJECT}|{_EXAM}))?(?i:[ ]?[:=]| is|"
-    r" was)(?i: an?)?[ ]?[A-F][+\-]?(?![\w+\-'])"
-    r"|\b(?i:(?:final|overall|course|semester|midterm) (?:grade|mark)) [A-F][+\-]?(?![\w+\-'])"
-    rf"|\b(?i:{_SUBJECT})[ ]?[:=\-][ ]?[A-F][+\-]?(?![\w+\-'])",
+    r" was)(?i: an?)?[ ]?[A-F][+\-]?(?![\w+\-']|[ ]\d)"
+    r"|\b(?i:(?:final|overall|course|semester|midterm) (?:grade|mark)) [A-F][+\-]?(?![\w+\-']|[ ]\d)"
+    rf"|\b(?i:{_SUBJECT})[ ]?[:=\-][ ]?[A-F][+\-]?(?![\w+\-']|[ ]\d)",
     re.ASCII,
 )
 _STRAIGHT = Lazy(r"\bstraight[ -]a(?:'?s|[ -]student)\b|\b(?:an?|the) [abcdf][+\-]?[ -]student\b|\bdean's list\b", _I)
@@ -170,13 +170,14 @@ _SITTING = Lazy(
 )
 _LETTERS_TOLD = Lazy(
     r"\b(?i:got|gets|get|getting|has|have|had|received|earned|with|from|to|shows?|all|straight|mostly|two|three|"
-    r"four|were|was|is|are|a|an|grade|mark|ended up with|"
+    r"four|were|was|is|are|a|an|grade|mark|of|attainment|effort|ended up with|"
     r"except|into|another) (?:\"|')?(?:[A-F][+\-]?(?![\w+])(?:'?s\b)?|[A-F]s\b|[A-E]{2,5}\b(?=[ .,;]|\Z))",
     re.ASCII,
 )
 _LETTER_CONTEXT = Lazy(
     rf"\b(?:{_SUBJECT}|grades?|report card|transcript|semester|term|a-levels?|gcses?|exams?|midterms?|finals?|"
-    rf"honou?rs|course ?work|failing|passed|marks?|"
+    rf"essays?|projects?|quiz(?:zes)?|assignments?|reports?|labs?|pupils?|honou?rs|course ?work|failing|passed|"
+    rf"marks?|"
     r"linear algebra|organic chem(?:istry)?)\b",
     _I,
 )
@@ -199,7 +200,7 @@ _DEGREE = Lazy(
     r"summa cum laude|magna cum laude|cum laude)\b|\b(?:grades?|marks?) (?:have |has )?(?:slipped|dropped|fallen|"
     r"fell|tanked|plummeted|went down|improved|gone up)|"
     r"\b(?:repeat(?:ed|s|ing)?|held back|redo(?:ing)?|retak(?:e|es|ing)|resit(?:ting)?) (?:a |the |his |her |"
-    r"my )?(?:year|grade|class|course|exam|\w+ exam)|"
+    r"my )?(?:\w+ )?(?:year|grade|class|course|exam|\w+ exam)|"
     r"\bbottom of (?:his|her|my|the|their) (?:class|year|grade)|\bacademic probation\b",
     _I,
 )
@@ -212,6 +213,7 @@ _SITTING_AT = Lazy(
     r"course|ap|gpa|average|sat|act|gre|gmat|lsat|mcat|toefl|ielts|cet-?[46])\b",
     _I,
 )
+_BAND = Lazy(r"[ ]?\d|[ ]?(?:eggs|level|license|movies?)\b")
 _WISH = Lazy(
     r"\b(?:target\w*|aim\w*|hop\w+|want\w*|goal|wish\w*|plan\w*|need\w*|should|would like|trying|if|prepar\w+|"
     r"at least|require\w*)\b",
@@ -294,6 +296,8 @@ def _told_of_somebody(page: Page, match: re.Match[str], context: Lazy) -> bool:
     lead, rest = page.before(match.start()), page.after(match.end(), 40)
     around = lead + match[0] + rest
     if _ELSE.search(around) or _RULE.search(lead) or _WISH.search(lead) or _AFTER_RULE.match(rest):
+        return False
+    if context is _LETTER_CONTEXT and _BAND.match(rest):
         return False
     return context.search(around) is not None and _ANYBODY.search(around) is not None
 

@@ -88,7 +88,8 @@ _GRADED_FIRST = Lazy("考|成绩|分数|期[末中]|总评|绩点")
 _TOLD = Lazy("成绩|考|排名|名次|绩点")
 _EXAMS = Lazy(EXAM)
 _PAPER = Lazy(
-    r"全卷|小题|每题|满分|考试时间|时长|试卷|卷面|卷子满|本卷|出一[份套]|命题|题型|选择题|填空题|判断题|"
+    r"评分|标准|分值|全卷|小题|每题|满分|考试时间|时长|试卷|卷面|卷子满|本卷|出一[份套]|命题|题型|选择题|填空题|"
+    r"判断题|"
     r"大题|规格|模板"
 )
 
@@ -209,7 +210,8 @@ def find(page: Page) -> Iterator[Finding]:
     yield from _in_company(page)
     for pattern in (_RANK_OF, _MOVED, _FRACTION, _GPA, _GPA_FIRST, _LETTER, _LETTER_TIGHT, _FULL):
         for match, weigh in ration(pattern.finditer(page.text)):
-            if not weigh or not _ruled(page, match.start(), match.end()):
+            demanded = pattern is _GPA and _RULE.search(match[0])
+            if not weigh or not (demanded or _ruled(page, match.start(), match.end())):
                 yield page.finding("score", match.start(), match.end())
 
 
