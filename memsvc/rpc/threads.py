@@ -22,7 +22,7 @@ Call = grpc.aio.ServicerContext[Any, Any]
 
 
 class ThreadService(rpc.ThreadServiceServicer):
-    """Check, call, reply. Deletions tell `changed` of threads that may owe folding, and `gone` of those that are no more."""
+    """Check, call, reply. `changed` is told of threads that may owe folding after a deletion, `gone` of lost ones."""
 
     def __init__(self, store: Store, changed: Callable[[Scope, str], None], gone: Callable[[Scope, str], None]) -> None:
         self._store, self._changed, self._gone = store, changed, gone
