@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 
 import snowballstemmer
@@ -64,7 +64,7 @@ _STOP_PAIRS = frozenset(
 )
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """What a term is; how common such terms are in general follows from it (see ranking)."""
 
     WORD = "word"  # a Latin word or a mixed token

@@ -27,11 +27,11 @@ _ENTRY_BITS = 23
 _TERM_SHIFT = _GAIN_BITS + _ENTRY_BITS
 _TERM_SPAN = 1 << _TERM_SHIFT
 _CHAR_SPAN = _TERM_SPAN << 17  # all pairs that begin with one character
-_SECOND_MASK = _CHAR_SPAN - _TERM_SPAN
+_NOT_ALONE = (1 << 33 << _TERM_SHIFT) + _CHAR_SPAN - _TERM_SPAN  # a word has the first bit, a pair one of the others
 _GAIN_MASK = (1 << _GAIN_BITS) - 1
 _ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
-_MAX_READ = 800  # postings that may bring new candidates; longer lists only add to those there are
+_MAX_READ = 500  # postings that may bring new candidates; longer lists only add to those there are
 _MORE_CANDIDATES = 6  # than are wanted: neighbours and terms not read yet may change the order
 
 
@@ -59,7 +59,7 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     postings = sorted([_key(term) | low_bits[n] for term, n in counts.items()])
     # A character's own posting stands before those of the pairs that begin with it, which say the same.
     after = [*postings[1:], 0]
-    postings = [p for p, q in zip(postings, after, strict=False) if p & _SECOND_MASK or p ^ q >= _CHAR_SPAN]
+    postings = [p for p, q in zip(postings, after, strict=False) if p & _NOT_ALONE or p ^ q >= _CHAR_SPAN]
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
@@ -302,17 +302,21 @@ _ENTRIES = """SELECT entry_no, sequence, postings,
 def _key(term: str) -> int:
     """A posting of `term` without entry and gain: the lowest there can be.
 
-    Of 34 bits a pair of characters takes 17 each, so that the pairs which begin with a character stand together and
-    no posting of its own is kept for a character that begins one. Any other term is hashed to 32: among a million
-    distinct ones of a scope, one absent term in 4,300 would be taken for another.
+    The pairs which begin with a character stand together, so that none of its own is kept for a character that begins
+    one. Any other term is hashed to 32 bits, apart from those: among a million distinct ones of a scope, one absent
+    term in 4,300 would be taken for another.
     """
     first, last = term[0], term[-1]
     if len(term) <= 2 and ("\u4e00" <= first <= "\u9fff" >= last >= "\u4e00" or is_cjk(term)):
-        # A plane beyond two shares its places with others; none of the 17 bits' values is 0.
-        key = (ord(first) % 0x1FFFF + 1) << 17 | (ord(last) % 0x1FFFF + 1 if len(term) == 2 else 0)
+        key = _half(first) << 17 | (_half(last) if len(term) == 2 else 0)
     else:
-        key = crc32(term.encode("utf-8", "surrogatepass")) << 2 | 1
+        key = 1 << 33 | crc32(term.encode("utf-8", "surrogatepass")) << 1
     return key << _TERM_SHIFT
+
+
+def _half(char: str) -> int:
+    """A character in 16 bits, never 0: its own number, or for the rare ones beyond the first plane a shared one."""
+    return ord(char) % 0xFFFF + 1
 
 
 def _span(term: QueryTerm) -> tuple[int, int]:
