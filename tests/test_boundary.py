@@ -341,6 +341,10 @@ WHOLE = {
     "a second that is not whole": (block() + block()[:-40], block()),
     "a second of another": (block() + block(tag="000000") + "x", block()),
     "one line feed of two": (block() + "\nhello", block()),
+    "a line break of two characters": (block()[:-1] + "\r\nhello", block()[:-1] + "\r\n"),
+    "words right behind it": (block()[:-1] + "hello", block()[:-1]),
+    "a blank behind it": (block()[:-1] + " hello", block()[:-1]),
+    "two that nothing parts": (block()[:-1] * 2 + "hello", block()[:-1] * 2),
 }
 NOT_OURS = {
     "nothing": "",
@@ -349,7 +353,6 @@ NOT_OURS = {
     "a request line alone": frames("zh").request(TAG) + "\nhello",
     "a block further in": "\n" + block(),
     "no request line": block().rpartition("[")[0] + "hello",
-    "words behind the request line": block()[:-1] + " hello",
     "a section that is not closed": block().replace("[本会话前情结束 #3fa9c1]\n", ""),
     "a section closed by another's line": block().replace("[核心记忆结束", "[相关历史结束"),
     "text between the sections": block().replace("[本会话前情 #", "x\n[本会话前情 #"),

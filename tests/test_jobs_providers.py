@@ -56,6 +56,18 @@ async def test_runs_of_nobody_known_go_to_the_builtin_summarizer(
     )
 
 
+@pytest.mark.parametrize("name", ["p\n\x1b[31mred", "p\u2028q", "\u202eevil", "p\x00"])
+async def test_a_notice_is_one_printable_line_whatever_a_runner_calls_its_provider(
+    start: Start, scope: pb.Scope, name: str
+) -> None:
+    talk = Talk(await start(), scope, provider=name)
+    await talk.turns("出一份试卷", "换两道", "写一份答案")
+    (notice,) = await talk.notices()
+    assert notice.from_provider == name  # as it was sent, for programs
+    assert notice.text.isprintable()
+    assert "\ufffd" in notice.text
+
+
 async def test_after_three_failures_the_local_fallback_takes_over_and_says_so_once(
     start: Start, scope: pb.Scope, provider: FakeProvider
 ) -> None:

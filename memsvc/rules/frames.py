@@ -145,9 +145,10 @@ def lay_out(mark: str, text: str, continuation: str = CONTINUATION) -> str:
 def leading_block(text: str, tag: str) -> int:
     """Returns how many characters at the start of `text` are whole context blocks of ours that bear `tag`.
 
-    A block is sections, each from its opening to its closing line, and the request line with its line feed
-    (or the end of the text). One that is cut, is anybody else's, or stands further in counts nothing. Linear:
-    what was read is not read again.
+    A block is sections, each from its opening to its closing line, and the request line, with the line break behind
+    it where the runner put one: the line's own bracket ends it, so a runner that joined with a blank or with nothing
+    sends a whole block as well. One that is cut, is anybody else's, or stands further in counts nothing. Linear: what
+    was read is not read again.
     """
     end = 0
     while block_end := _block_end(text, end, tag):
@@ -169,10 +170,9 @@ def _block_end(text: str, start: int, tag: str) -> int:
         return 0
     for known in _FRAMES.values():
         line = known.request(tag)
-        if text.startswith(line + "\n", position):
-            return position + len(line) + 1
-        if text.startswith(line, position) and position + len(line) == len(text):
-            return len(text)
+        if text.startswith(line, position):
+            end = position + len(line)
+            return end + next((len(b) for b in ("\r\n", "\n") if text.startswith(b, end)), 0)
     return 0
 
 

@@ -32,6 +32,9 @@ _NOBODY = {"zh": "无", "en": "nobody"}
 
 
 def text(kind: NoticeKind, from_provider: str, to_provider: str, locale: str) -> str:
-    """Returns the text of a notice; provider names are configured ones or, where unknown, the runner's own."""
+    """Returns the text of a notice; provider names are configured ones or, where unknown, the runner's own.
+
+    A runner's may hold anything: what cannot be printed becomes a replacement character, so a notice stays one line.
+    """
     to = _BUILTIN[locale] if to_provider == BUILTIN else to_provider or _NOBODY[locale]
-    return _TEXTS[locale][kind].format(origin=from_provider, to=to)
+    return _TEXTS[locale][kind].format(origin="".join(c if c.isprintable() else "\ufffd" for c in from_provider), to=to)
