@@ -44,11 +44,12 @@ _TOLD = {
 }
 CATEGORIES = frozenset(_TOLD)
 
+_Rule = Callable[[Page], Iterator[Finding]]
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z]{3}")
 _ROUNDS_MAX = 4
-# Characters of suspicious sentences that a rule reads in one text. Facts and summaries are a hundred times shorter.
-_READ_MAX = 40_000
+# Characters of suspicious sentences that a rule reads in one text. Facts and summaries are ten times shorter and more.
+_READ_MAX = 25_000
 _BETWEEN = re.compile(r"[\s、,，;；|]{0,3}")
 
 
@@ -118,31 +119,25 @@ def _find_in(text: str) -> Iterator[Finding]:
     yield from numbers.find(page)
     yield from identifiers.find(page)
     if _HAN.search(page.text):
-        yield from _told(page, "score", scores_zh.find, gates.SCORES_ZH)
-        yield from _told(page, "score", marks_zh.find, gates.SCORES_ZH)
-        yield from _told(page, "health", health_zh.find, gates.HEALTH_ZH)
-        yield from _told(page, "health", complaints_zh.find, gates.HEALTH_ZH)
         close = squeezed(page)
-        if close:
-            yield from _told(close, "score", scores_zh.find, gates.SCORES_ZH)
-            yield from _told(close, "score", marks_zh.find, gates.SCORES_ZH)
-            yield from _told(close, "health", health_zh.find, gates.HEALTH_ZH)
-            yield from _told(close, "health", complaints_zh.find, gates.HEALTH_ZH)
+        for chinese in (page, close) if close else (page,):
+            yield from _told(chinese, "score", (scores_zh.find, marks_zh.find), gates.SCORES_ZH)
+            yield from _told(chinese, "health", (health_zh.find, complaints_zh.find), gates.HEALTH_ZH)
     if _LATIN.search(page.text):
-        yield from _told(page, "score", scores_en.find, gates.SCORES_EN)
-        yield from _told(page, "score", scores_en.find_told, gates.SCORES_EN)
-        yield from _told(page, "health", health_en.find, gates.HEALTH_EN)
-        yield from _told(page, "health", complaints_en.find, gates.HEALTH_EN)
+        yield from _told(page, "score", (scores_en.find, scores_en.find_told), gates.SCORES_EN)
+        yield from _told(page, "health", (health_en.find,), gates.HEALTH_EN)
+        yield from _told(page, "health", (complaints_en.find,), gates.COMPLAINTS_EN)
 
 
-def _told(
-    page: Page, category: str, rule: Callable[[Page], Iterator[Finding]], looks: tuple[Gate, ...]
-) -> Iterator[Finding]:
-    """Reads what passes the gates until there was too much of it; what is left then counts as found."""
+def _told(page: Page, category: str, rules: tuple[_Rule, ...], looks: tuple[Gate, ...]) -> Iterator[Finding]:
+    """Reads what passes the gates until there was too much of it; what is left from there on counts as found."""
     left = _READ_MAX
     for stretch in page.stretches(*looks):
-        if left > 0:
+        if left <= 0:
+            first = stretch.finding(category, 0, 1)
+            last = page.finding(category, len(page.text) - 1, len(page.text))
+            yield Finding(category, first.start, last.end)
+            return
+        for rule in rules:
             yield from rule(stretch)
-        else:
-            yield stretch.finding(category, 0, len(stretch.text))
         left -= len(stretch.text)

@@ -14,25 +14,28 @@ _WORD = re.compile(r"[a-z]{2,}")
 
 
 def stems(words: str) -> Gate:
-    """Returns the gate for English text that holds a word of `words`, or one that shares its first five letters.
+    """Returns the gate for English text that holds a word of `words`, one letter more, or its first seven letters.
 
     A word of `words` that begins with a hyphen is an ending.
     """
     listed = words.split()
     endings = tuple(word[1:] for word in listed if word[0] == "-")
-    heads = frozenset(word[:5] for word in listed if word[0] != "-")
+    heads = frozenset(word[:7] for word in listed if word[0] != "-")
 
     def gate(sentence: str) -> bool:
         seen = set(_WORD.findall(sentence.lower()))
-        return any(word[:5] in heads or word.endswith(endings) for word in seen)
+        return any(word[:7] in heads or word[:-1] in heads or word.endswith(endings) for word in seen)
 
     return gate
 
 
 def glyphs(singles: str, pairs: str) -> Gate:
-    """Returns the gate for Chinese text that holds a character of `singles` or two neighbours listed in `pairs`."""
+    """Returns the gate for Chinese text that holds a character of `singles` or two neighbours listed in `pairs`.
+
+    In a pair `_` stands for a blank.
+    """
     alone = re.compile(f"[{singles}]")
-    listed = frozenset(pairs.split())
+    listed = frozenset(pair.replace("_", " ") for pair in pairs.split())
     # Two sets of characters let most neighbours go at the engine's speed; the few that are left are looked up.
     first, second = ("".join(sorted({re.escape(pair[i]) for pair in listed})) for i in (0, 1))
     likely = re.compile(f"[{first}](?=[{second}])")
@@ -48,8 +51,9 @@ def glyphs(singles: str, pairs: str) -> Gate:
 # A sentence is let go by two quick looks: without a word of school and something that can be a mark, there is none.
 SCORES_ZH = (
     glyphs(
-        "考绩班课卷挂分榜学",
-        "名次 年级 测验 测试 测评 小测 作业 学期 学业 学分 语文 数学 英语 外语 物理 化学 生物 历史 地理 政治 道法 "
+        "考绩班课卷挂榜学",
+        "_分 估分 加起 口算 摸底 0分 1分 2分 3分 4分 5分 6分 7分 8分 9分 二分 三分 四分 五分 六分 七分 八分 九分 几分 学分 满分 零分 得分 总分 均分 高分 低分 分数 单分 "
+        "名次 年级 测验 测评 小测 作业 学期 学业 学分 语文 数学 英语 外语 物理 化学 生物 历史 地理 政治 道法 "
         "品德 科学 体育 音乐 美术 信息 "
         "日语 法语 德语 俄语 牙语 理综 文综 小科 高数 线代 高代 概率 微积 C语 语言 ++ Ja Py 计组 计网 操作 大物 "
         "大英 模电 数电 电路 马原 "
@@ -136,7 +140,6 @@ HEALTH_ZH = (
 
 # A sentence is let go by two quick looks: without something that can be a mark and a word of school, there is none.
 SCORES_EN = (
-    re.compile(r"\d|(?<![A-Za-z])[A-F]{1,4}s?(?![A-Za-z])|ty\b|[a-z]{4}|A's").search,
     stems(
         "score academic probation psat dictation aced attainment effort mine graduated passing scraped scored "
         "scores scoring grade graded grades mark marks gpa cgpa average averaged rank ranked ranking "
@@ -153,81 +156,99 @@ SCORES_EN = (
         "music pe student students percentile year cohort form major department dean straight failed failing fails "
         "flunked flunking bombed result results pass passed placed top bottom"
     ),
+    re.compile(
+        r"\d|(?<![A-Za-z])[A-F]{1,5}(?:'?s)?(?![A-Za-z])|(?i:(?:six|seven|eigh|nine|fif|for|thir)ty|fail|flunk|bomb|pass|"
+        r"zero|full|perfect|top|first|second|third|fourth|fifth|last|bottom|straight|dean|slip|distinction|merit|repeat|"
+        r"held|redo|retak|resit|drop|fell|fall|tank|plummet|went|improv|gone|probation|cum laude)"
+    ).search,
 )
 
 # A sentence without the stem or the ending of any ailment, treatment or state tells nobody's health.
 HEALTH_EN = (
     stems(
-        "-itis -osis -oma -omas -omata -emia -aemia -pathy -algia -plegia -paresis -rrhea -rrhoea -rrhage -penia "
-        "-iasis "
-        "-ectasia -malacia -megaly -trophy -ectopia -phasia -praxia -lexia -somnia -opia -uria -cele -dystonia "
-        "-ataxia "
-        "-spasm -spasms -schisis -plasia -philia -phobia -thyroidism -ectomy -plasty -statin -pril -sartan -olol "
-        "-mycin "
-        "-cillin -azole -idine -oxetine -pram -traline -zepam -zolam -zine -pine -triptan -gliptin -mab -vir "
-        "-floxacin "
-        "-cycline -dipine -parin -setron -formin -tadine -profen -codone -phylline -semide -thiazide "
-        "disease disorder syndrome cancer tumor tumour neoplasm carcinoma leukemia leukaemia diabetes asthma autism "
-        "autistic adhd add ptsd ocd bpd ibs hiv aids copd als covid influenza flu pneumonia malaria measles mumps "
-        "rubella cholera plague tetanus typhoid smallpox chicken shingles herpes syphilis gonorrhea chlamydia rabies "
-        "polio leprosy scabies ringworm lice worms fracture sprain dislocated concussion hernia ulcer abscess cyst "
-        "polyp "
-        "lesion wart corns callus callosity eczema acne rash rashes hives vitiligo stroke strokes heart failure "
-        "infarction embolism aneurysm thrombus hypertension hypotension angina arrhythmia palpitations murmur "
-        "pressure "
-        "cholesterol sugar glucose blood epilepsy epileptic seizure migraine headache vertigo dizzy fainting palsy "
-        "paralysis paralyzed dementia alzheimer parkinson huntington crohn hodgkin lupus gout anorexia bulimia "
-        "schizophrenia bipolar psychosis neurosis depression depressed anxiety panic nightmare self suicide suicidal "
-        "addict addiction alcoholic withdrawal infertile infertility miscarried miscarriage menopause endometriosis "
-        "preeclampsia infection infected poisoning sepsis fever deficiency insufficiency intolerance intolerant "
-        "allergy "
-        "allergic anaphylaxis incontinence constipation diarrhea reflux gallstone kidney obesity malnutrition scurvy "
-        "rickets jaundice cirrhosis anaemia anemia hemophilia haemophilia cataract glaucoma blind deaf hearing "
-        "vision "
-        "eyesight sight color colour tinnitus cerebral down spina cleft clubfoot malformation deformity agenesis "
-        "atresia "
-        "prolapse obstruction perforation hemorrhage haemorrhage contusion laceration burns frostbite gangrene "
-        "necrosis "
-        "edema oedema effusion torn slipped herniated bulging condition problem problems trouble defect strep speech "
-        "impairment impediment disability disabled delay poor weak health myopia astigmatism strabismus albinism "
-        "dwarfism botulism rheumatism ivf pcos ckd uti utis std stds sti stis hpv gerd tbi carpal broke broken "
-        "sore pain "
-        "pains chronic insomnia sleep narcolepsy dyslexia stutter mono mononucleosis lyme celiac coeliac cystic "
-        "fibroid "
-        "varicose hemorrhoids haemorrhoids goiter goitre bunion sciatica scoliosis tic tics tourette hyper hypo "
-        "diagnosed diagnosis suffer suffers suffered sick medical leave hospital hospitalized hospitalised hospice "
-        "icu "
-        "tested ventilator support oxygen dialysis chemo chemotherapy sober clean recovering knee knees hip hips "
-        "back "
-        "joint shoulder lungs lung memory liver overactive underactive remission ill terminally chronically mentally "
-        "bedridden wheelchair attempted suicide prosthetic leg brace pacemaker pregnant pregnancy abortion birth "
-        "insulin "
-        "antidepressant antibiotic antipsychotic steroid radiotherapy radiation painkiller opioid statin blockers "
-        "thinner pill pills control inhaler epipen lithium prozac zoloft lexapro xanax adderall ritalin concerta "
-        "vyvanse "
-        "valium ativan wellbutrin ozempic wegovy humira viagra tylenol advil ibuprofen aspirin paracetamol "
-        "acetaminophen "
-        "metformin prednisone warfarin methadone morphine levothyroxine medication meds medicine mg mcg ml units "
-        "surgery "
-        "operation transplant biopsy mastectomy section bypass canal mri ct scan colonoscopy therapy therapist "
-        "psychiatrist psychologist counseling counselling counselor counsellor rehab oncologist cardiologist "
-        "neurologist "
-        "dermatologist urologist gynecologist gynaecologist endocrinologist physiotherapist aa prescribed appendix "
-        "gall "
-        "tonsils spleen uterus breast prostate wisdom thyroid foot arm toe finger bmi ldl hdl psa mental nervous "
-        "breakdown harm cuts cutting diabetic immunocompromised hypertensive fractured sprained twisted tore injured "
-        "wrist ankle lost abdominal stomach chest throat cough vomit threw period lump bled bleeding nausea tumors "
-        "eye eyes ear ears nose tooth teeth jaw tongue neck shoulders spine ribs belly abdomen "
-        "bladder bowel calf calves ankles foot feet heel toes arms elbow hand hands fingers thumb skin muscle "
-        "breasts ovary iron hamstring acl meniscus "
-        "spectrum stent spiked abdominal pt trouble melatonin chemo pulled teeth pink ms nasty caught treated "
-        "short breath vomits vomiting nauseous fevers cold chills runny cramps dizzy passed fainted collapsed kill "
-        "hurt hurts die dead live overdose "
-        "conceive expecting morning postpartum breastfeeding stitches cast sling crutches bed cane walker cpap "
-        "catheter detox relapse positive rushed er "
-        "emergency admitted urgent doctor doctors dr gp dentist physician surgeon hormones hrt supplements "
-        "prescription dosage dose scans xray ultrasound "
-        "mammogram sick flare flares metastasized symptoms numb swollen aches aching itchy bleeding baby pill "
-        "periods home"
+        "-itis -osis -oma -omas -omata -emia -aemia -pathy -algia -plegia -paresis -rrhea -rrhoea -rrhage "
+        "-penia -iasis -ectasia -malacia -megaly -trophy -ectopia -phasia -praxia -lexia -somnia -opia -uria "
+        "-cele -dystonia -ataxia -spasm -spasms -schisis -plasia -philia -phobia -thyroidism -ectomy -plasty "
+        "-statin -pril -sartan -olol -mycin -cillin -azole -idine -oxetine -pram -traline -zepam -zolam -zine "
+        "-pine -triptan -gliptin -mab -vir -floxacin -cycline -dipine -parin -setron -formin -tadine -profen "
+        "-codone -phylline -semide -thiazide disease disorder syndrome cancer tumor tumour neoplasm carcinoma "
+        "leukemia leukaemia diabetes asthma autism autistic adhd add ptsd ocd bpd ibs hiv aids copd als covid "
+        "influenza flu pneumonia malaria measles mumps rubella cholera plague tetanus typhoid smallpox "
+        "chicken shingles herpes syphilis gonorrhea chlamydia rabies polio leprosy scabies ringworm lice "
+        "worms fracture sprain dislocated concussion hernia ulcer abscess cyst polyp lesion wart corns callus "
+        "callosity eczema acne rash rashes hives vitiligo stroke strokes heart failure infarction embolism "
+        "aneurysm thrombus hypertension hypotension angina arrhythmia palpitations murmur pressure "
+        "cholesterol sugar glucose blood epilepsy epileptic seizure migraine headache vertigo fainting palsy "
+        "paralysis paralyzed dementia alzheimer parkinson huntington crohn hodgkin lupus gout anorexia "
+        "bulimia schizophrenia bipolar psychosis neurosis depression depressed anxiety panic nightmare self "
+        "suicide suicidal addict addiction alcoholic withdrawal infertile infertility miscarried miscarriage "
+        "menopause endometriosis preeclampsia infection infected poisoning sepsis fever deficiency "
+        "insufficiency intolerance intolerant allergy allergic anaphylaxis incontinence constipation diarrhea "
+        "reflux gallstone kidney obesity malnutrition scurvy rickets jaundice cirrhosis anaemia anemia "
+        "hemophilia haemophilia cataract glaucoma blind deaf hearing vision eyesight sight color colour "
+        "tinnitus cerebral down spina cleft clubfoot malformation deformity agenesis atresia prolapse "
+        "obstruction perforation hemorrhage haemorrhage contusion laceration burns frostbite gangrene "
+        "necrosis edema oedema effusion torn slipped herniated bulging condition problem problems defect "
+        "strep speech impairment impediment disability disabled delay poor weak health myopia astigmatism "
+        "strabismus albinism dwarfism botulism rheumatism ivf pcos ckd uti utis std stds sti stis hpv gerd "
+        "tbi carpal broke broken sore pain pains chronic insomnia sleep narcolepsy dyslexia stutter mono "
+        "mononucleosis lyme celiac coeliac cystic fibroid varicose hemorrhoids haemorrhoids goiter goitre "
+        "bunion sciatica scoliosis tic tics tourette hyper hypo diagnosed diagnosis suffer suffers suffered "
+        "sick medical leave hospital hospitalized hospitalised hospice icu tested ventilator oxygen "
+        "dialysis chemo chemotherapy sober clean recovering knee knees hip hips back joint shoulder lungs "
+        "lung memory liver overactive underactive remission ill terminally chronically mentally bedridden "
+        "wheelchair attempted prosthetic leg brace pacemaker pregnant pregnancy abortion birth insulin "
+        "antidepressant antibiotic antipsychotic steroid radiotherapy radiation painkiller opioid statin "
+        "blockers thinner pill pills control inhaler epipen lithium prozac zoloft lexapro xanax adderall "
+        "ritalin concerta vyvanse valium ativan wellbutrin ozempic wegovy humira viagra tylenol advil "
+        "ibuprofen aspirin paracetamol acetaminophen metformin prednisone warfarin methadone morphine "
+        "levothyroxine medication meds medicine mg mcg ml units surgery surgical transplant biopsy "
+        "mastectomy section bypass canal mri ct scan colonoscopy therapy therapist psychiatrist psychologist "
+        "counseling counselling counselor counsellor rehab oncologist cardiologist neurologist dermatologist "
+        "urologist gynecologist gynaecologist endocrinologist physiotherapist aa prescribed appendix gall "
+        "tonsils spleen uterus breast prostate wisdom thyroid arm toe finger bmi ldl hdl psa mental nervous "
+        "breakdown harm cuts cutting diabetic immunocompromised hypertensive fractured sprained twisted tore "
+        "injured wrist ankle lost chest throat cough vomit tumors iron melatonin ms overdose admitted"
     ),
 )
+
+_PARTS = stems(
+    "heart head eye eyes ear ears nose throat tooth teeth jaw tongue neck shoulders shoulder back spine "
+    "chest lungs lung ribs stomach belly abdomen liver kidney bladder bowel hip hips knee knees leg legs "
+    "calf calves ankle foot feet heel toe toes arm arms elbow wrist hand hands finger thumb skin joint "
+    "muscle hamstring acl meniscus achilles breast breasts prostate ovary uterus thyroid appendix tonsils "
+    "gall eyesight vision hearing memory blood sugar cholesterol iron immune"
+)
+_AILING = stems(
+    "hurt hurts ache aches aching achy swollen swelling sore stiff bleed bleeding bled infected infection "
+    "inflamed itch itchy itching numb burning burned burnt throbbing killing failing declining "
+    "deteriorating worse worsening weak damaged injured broken fractured torn removed replaced bad blurry "
+    "high low elevated abnormal irregular control gave giving locked acting bothering acts clogged "
+    "ringing enlarged shot messed broke twisted tore pulled strained sprained dislocated threw busted "
+    "pain pains injury injuries surgery replacement transplant biopsy problem trouble spasm cramps "
+    "failure attack surgical condition disease issues damage lump mass cyst rash shadow nodule numbness "
+    "clot out taken scanned lost extracted"
+)
+_ILL = stems(
+    "breath threw throwing vomit vomited vomits vomiting nausea nauseous can't sleep sleeping breathe "
+    "fever fevers cough chills runny stuffy bug cramps flashes sweats dizzy blackouts flashbacks symptoms "
+    "side passed faint fainted faints collapsed kill harm himself herself myself die dead life overdose "
+    "overdosed period periods pregnant conceive expecting baby morning postpartum breastfeeding breast- "
+    "feeding stitches cast sling brace crutches rest cane walker cpap catheter sober relapse relapsed "
+    "detox hiv covid strep positive rushed hospital hospice hospitalized hospitalised er emergency icu "
+    "psych urgent intensive rehab doctor doctors dr gp dentist physician psychiatrist cardiologist "
+    "oncologist surgeon therapist specialist meds medication antibiotics antidepressants painkillers "
+    "antihistamines pills pill thinners inhibitors blockers hormones hrt steroids supplements mg mcg "
+    "units prescription dosage dose mri biopsy scan x-ray xray ultrasound mammogram ct bloodwork blood "
+    "lab sick maternity disability flare flares remission metastasized metastasised melatonin leave spectrum "
+    "pink pt spiked stent pacemaker implant teeth tooth chemo chemotherapy radiation dialysis ivf treated "
+    "surgery ms cf als tb ra cold caught trouble hormone therapy spread"
+)
+
+
+def _complains(sentence: str) -> bool:
+    """Either a word of illness, or a part of the body together with what can ail it: hands are in any text."""
+    return bool(_ILL(sentence) or (_PARTS(sentence) and _AILING(sentence)))
+
+
+COMPLAINTS_EN = (_complains,)

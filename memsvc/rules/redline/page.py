@@ -112,8 +112,8 @@ class Page:
         """
         begin = end = -1
         for start, stop in self._suspects(*gates):
-            # One mark parts neighbours; with more between them the stretch before is done.
-            if end >= 0 and start > end + 1:
+            # One mark parts neighbours; with more between them the stretch before is done, and so is a long one.
+            if end >= 0 and (start > end + 1 or end - begin > _PIECE):
                 yield from self._pieces(begin, end)
                 end = -1
             begin = begin if end >= 0 else start
