@@ -52,7 +52,8 @@ def glyphs(singles: str, pairs: str) -> Gate:
 SCORES_ZH = (
     glyphs(
         "考绩班课卷挂榜学",
-        "_分 估分 加起 口算 摸底 0分 1分 2分 3分 4分 5分 6分 7分 8分 9分 二分 三分 四分 五分 六分 七分 八分 九分 几分 学分 满分 零分 得分 总分 均分 高分 低分 分数 单分 "
+        "周测 退步 进步 物化 化生 史地 政史 考砸 _分 估分 加起 口算 摸底 0分 1分 2分 3分 4分 5分 6分 7分 8分 9分 "
+        "二分 三分 四分 五分 六分 七分 八分 九分 几分 学分 满分 零分 得分 总分 均分 高分 低分 分数 单分 "
         "名次 年级 测验 测评 小测 作业 学期 学业 学分 语文 数学 英语 外语 物理 化学 生物 历史 地理 政治 道法 "
         "品德 科学 体育 音乐 美术 信息 "
         "日语 法语 德语 俄语 牙语 理综 文综 小科 高数 线代 高代 概率 微积 C语 语言 ++ Ja Py 计组 计网 操作 大物 "
@@ -79,7 +80,8 @@ SCORES_ZH = (
 HEALTH_ZH = (
     glyphs(
         "\u7592-\u7677炎血孕胎药诊患残肿肝肾肺胃胆脾胰腺膝髋踝腕肘腹尿哮喘咳吐呕泻晕疱肛瓣颅酗癖瘾嗝噎呃窒衄谵憩潴痉癫聋哑瞎崴螨虚喉虱烧",
-        "尿检 骨龄 毛过 精子 胆固 专注 安眠 甲亢 甲减 类风 加号 工伤 血透 截断 情绪 心情 想活 想死 不下 跳楼 吞药 "
+        "糖化 落枕 闻不 血压 尿检 骨龄 毛过 精子 胆固 专注 安眠 甲亢 甲减 类风 加号 工伤 血透 截断 情绪 心情 想活 "
+        "想死 不下 跳楼 吞药 "
         "自伤 "
         "睡不 站不 坐不 躺不 起了 流血 "
         "鼻塞 鼻涕 胸片 片子 化验 体检 片提 "
@@ -153,12 +155,15 @@ SCORES_EN = (
         "economics spanish french german chinese mandarin japanese latin programming accounting philosophy "
         "psychology "
         "sociology civics social reading writing spelling grammar vocabulary data algorithms operating discrete art "
-        "music pe student students percentile year cohort form major department dean straight failed failing fails "
-        "flunked flunking bombed result results pass passed placed top bottom"
+        "music pe student students percentile valedictorian year cohort form major department dean straight failed "
+        "failing fails "
+        "flunked flunking bombed result results pass passed placed managed degree top bottom"
     ),
     re.compile(
-        r"\d|(?<![A-Za-z])[A-F]{1,5}(?:'?s)?(?![A-Za-z])|(?i:(?:six|seven|eigh|nine|fif|for|thir)ty|fail|flunk|bomb|pass|"
-        r"zero|full|perfect|top|first|second|third|fourth|fifth|last|bottom|straight|dean|slip|distinction|merit|repeat|"
+        r"\d|(?<![A-Za-z])[A-F]{1,5}(?:'?s)?(?![A-Za-z])|(?i:(?:six|seven|eigh|nine|fif|for|thir)ty|fail|flunk|"
+        r"bomb|pass|"
+        r"zero|full|perfect|top|first|second|third|fourth|fifth|last|bottom|straight|dean|slip|distinction|merit|"
+        r"repeat|"
         r"held|redo|retak|resit|drop|fell|fall|tank|plummet|went|improv|gone|probation|cum laude)"
     ).search,
 )
@@ -185,7 +190,8 @@ HEALTH_EN = (
         "menopause endometriosis preeclampsia infection infected poisoning sepsis fever deficiency "
         "insufficiency intolerance intolerant allergy allergic anaphylaxis incontinence constipation diarrhea "
         "reflux gallstone kidney obesity malnutrition scurvy rickets jaundice cirrhosis anaemia anemia "
-        "hemophilia haemophilia cataract glaucoma blind deaf hearing vision eyesight sight color colour "
+        "hemophilia haemophilia cataract glaucoma blind deaf hearing vision eyesight sight color colour colorblind "
+        "colourblind bulimic anorexic anemic epileptic asthmatic dyslexic "
         "tinnitus cerebral down spina cleft clubfoot malformation deformity agenesis atresia prolapse "
         "obstruction perforation hemorrhage haemorrhage contusion laceration burns frostbite gangrene "
         "necrosis edema oedema effusion torn slipped herniated bulging condition problem problems defect "

@@ -153,7 +153,7 @@ _CARE = Lazy(
     r"disabled(?= (?:person|student|child|veteran|since|and|\.|,))|suicid(?:e attempt|al)|self[- ]harm|"
     r"cut(?:s|ting)? (?:herself|himself)|health (?:condition|issues?|problems?)|medical (?:history|"
     r"condition|records?)|"
-    r"(?:feel(?:s|ing)?|felt|been|is|am|are|'m|so|very|clinically|severely|a bit|"
+    r"(?:feel(?:s|ing)?|felt|been|is|am|are|'m|'s|so|very|clinically|severely|a bit|"
     r"quite) (?:\w+ )?(?:depressed|suicidal|bipolar|autistic|asthmatic|diabetic|epileptic|schizophrenic|"
     r"anorexic|bulimic|dyslexic|anemic|hypertensive|infertile|paralyzed|blind|immunocompromised)|"
     r"(?:sick|ill) (?:with|since|today|this week|for \w+ (?:days|weeks))|(?:broke|broken|fractured|"

@@ -11,25 +11,26 @@ import re
 from collections.abc import Iterator
 
 from memsvc.rules.redline.page import Finding, Lazy, Page, ration
-from memsvc.rules.redline.scores_zh import EXAM, PERSON, SUBJECT
+from memsvc.rules.redline.scores_zh import EXAM, PERSON, SUBJECT, SURNAMES
 
 _DIGITS = "零〇一二三四五六七八九"
 _PAPER_OF = (
-    r"(?:语数[外英]|[两三四五六]科|[主单全各]科|总分|高代|数分|[主客]观题?|综合素质|教育知识|实务|经济法|税法|审计|"
+    r"(?:[语数英外物化生政史地]{2,6}|[两三四五六]科|[主单全各]科|总分|高代|数分|[主客]观题?|综合素质|教育知识|实务|"
+    r"经济法|税法|审计|"
     r"财管|口算|计算|"
     r"专业课[一二]?|公共课|选择题?部分|附加题|小分|均分|平均分?|总评|平时|加权|测验|测试|小测|[一二三]模|展示|汇报|"
     r"出分|估分)"
 )
 _NEAR = Lazy(
     rf"(?:{SUBJECT}|{EXAM}|{_PAPER_OF})(?:[^\d,，。;:、]{{0,8}}[,，]?|"
-    rf"[^\d,，。;:、]{{0,4}}从[^,，。]{{1,8}}?[到至][了]?)[ :]{{0,2}}\Z"
+    rf"[^\d,，。;:、]{{0,4}}[从由][^,，。]{{1,8}}?[到至][了]?)[ :]{{0,2}}\Z"
 )
 # Their names are followed by versions as often as by marks.
 _CODED = Lazy(r"(?:C语言|C\+\+|Java|Python|数据库|操作系统|网络|结构|设计|统计|系统|语言|测试)[^\d,，。]{0,8}\Z")
 _NUMBER = Lazy(
     r"(?<![\d.:/~\-第前A-Za-z_=<>$¥#&@])(?<!第 )(?<!\d )\d{1,3}(?:\.\d{1,2})?(?![\d:~A-Za-z_%]|\.\d|-\d|"
     r"/(?!\d{2,3}(?!\d)))|"
-    rf"(?<![{_DIGITS}十百第])(?:[一二三四五六七八九]十[一二三四五六七八九]?(?:点[{_DIGITS}]{{1,2}})?|"
+    rf"(?<![{_DIGITS}十百第])(?:[一二三四五六七八九]{{1,2}}十[一二三四五六七八九]?(?:点[{_DIGITS}]{{1,2}})?|"
     rf"一百[{_DIGITS}十]{{1,4}})(?![{_DIGITS}十百])|"
     r"个位数|双百|鸭蛋"
 )
@@ -47,6 +48,8 @@ _NAME = (
     r"课代表|选手|小[\u4e00-\u9fff](?=[这那次上的在又也只才考得期月数语英物化总排连拿终平])|[一-龥]同学"
 )
 _ANYBODY = Lazy(_NAME)
+# What papers are worth in all; behind 总分 such a number is nobody's.
+_WHOLES = frozenset({"100", "120", "150", "200", "300"})
 _RESULT = Lazy(
     r"考[了到得过出砸取]?|成绩|得[了分个到]|拿[了到]|分数|[均总平]分|平均|总评|期[末中]|月考|模考|[一二三]模|总分|"
     r"只有|才|"
@@ -54,10 +57,13 @@ _RESULT = Lazy(
     r"第[一二三四]次|反馈"
 )
 _GAINED = Lazy(
-    r"考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|总[分共]|一共|分别|两次|"
+    r"只有|崩了|评为|判为|考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|"
+    r"总[分共]|一共|"
+    r"分别|两次|"
     r"做下来|以[ ]?\Z|扣了|"
     r"排名?|名次"
 )
+_SAT = Lazy(r"(?:这次|上次|本次|刚|昨天|今天)[^,，。]{0,6}(?:考|测|模|卷)")
 _TAIL = Lazy(
     r"[ ]?(?:[多几]?分|[到至~\-][ ]?\d|考[进入上]|压线|过关|通过|\+|以上|左右|上下|出头|开外|多|几|不到|没过|未过|"
     r"没考过|不及格|及格|[,，。;、]|\Z)"
@@ -67,11 +73,12 @@ _OF_SCHOOL = Lazy(
     rf"考|卷|四六级|模拟|阅读|班[级里上]?(?![车次长])|年级|学期|老师|成绩|分数|测验|作业|绩点|{SUBJECT}|{EXAM}"
 )
 _SPEC = Lazy(
-    r"每[题空道小]|[^了]满分[是为 ]{0,2}\d|分值|试卷|全卷|本卷|卷面|题量|题型|考题|选择题|填空题|时长|分钟|"
+    r"试题|控制在|每[题空道小]|[^了]满分[是为 ]{0,2}\d|分值|试卷|全卷|本卷|卷面|题量|题型|考题|选择题|填空题|时长|"
+    r"分钟|"
     r"评分|打分|分数线|[及合]格线|录取线|"
-    r"如果|假设|假如|函数|代码|if |>=|<=|==|分制|制为|至少|不低于|不少于|不得|要求|报名|词汇|倒计时|单元|教材|课本|"
+    r"如果|假设|假如|函数|代码|if |>=|<=|==|分制|制为|至少|不低于|不少于|不得|要求|报名|词汇|倒计时|单元(?![测考])|教材|课本|"
     r"练习|出[一\d]+[道份套]|占比|"
-    r"权重|比例|难度|学分|修满|标准|规则|模板|字段|示例|例题|例如|求平均|方差|随机|生成|查重|版"
+    r"权重|比例|难度|学分|修满|标准|规则|模板|字段|示例|例题|例如|求平均|方差|随机|(?<!学)生成|查重|版"
 )
 _WISH = Lazy(r"目标|希望|想[考冲上拿]|争取|冲[刺到]?|计划|打算|力争|期望|需要|应该|准备考|若|才能|以上[才可]|就[能可]")
 _ELSEWHERE = Lazy(
@@ -94,10 +101,11 @@ _RANKED_IN = Lazy(
     r"班(?![车次])|年级|年段|级部|专业|全校|全系|岗位|考|名次|成绩|排名?|学霸|学期|月考|联考|模拟|进步|退步|掉出|跌出"
 )
 _STATE = Lazy(
+    r"(?:班|年级|成绩|考试)[^,，。]{0,5}(?:排|处|属|在)[^,，。]{0,3}(?:[中上下]{1,2}游|中等|中[上下]|末尾|最后)|"
     rf"(?:{SUBJECT}|{EXAM}|成绩|名次|论文|测验|总分|钢琴[\u4e00-\u9fff]级)[^,，。\d]{{0,8}}?(?:一落千丈|直线下降|"
     rf"全[优错]|及格水平|优秀(?![\u4e00-\u9fff])|良好(?![\u4e00-\u9fff])|下滑|滑坡|退步|倒数|垫底|拖后腿|满分|全对|"
     rf"一塌糊涂|惨不忍睹|"
-    r"被?[评判]为[优良中差](?![\u4e00-\u9fff])|不及格|没及格|[又再还都]?没过(?!线)|考[砸糊崩])"
+    r"被?[评判]为(?:[优良中差]|不?合格)(?![\u4e00-\u9fff])|不及格|没及格|[又再还都]?没过(?!线)|考[砸糊崩])"
 )
 _GRADES = Lazy(
     r"(?:[一二两三四五六七八九\d]|[几全])[ ]?[门科个][ ]?(?:都是|全是)?[ ]?[A-F][+\-]?(?![A-Za-z0-9])|"
@@ -107,11 +115,10 @@ _GRADES = Lazy(
     rf"(?:{SUBJECT}|成绩)[^,，。A-Za-z\d]{{0,4}}[优良](?:等|(?![\u4e00-\u9fff]))"
 )
 
-_SURNAMES = "王李张刘陈杨黄赵吴周徐孙马朱胡郭何林罗高郑梁谢宋唐许韩邓冯曹彭曾肖田董袁潘蒋蔡余杜叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖"
 # 语 92 数 105 英 87; 李雷 87 韩梅梅 93; 做对了 61 题.
 _IN_ROW = Lazy(
     r"(?:[语数英外物化生政史地科][ :]?\d{2,3}(?![\d页题道分钟班级人年月节])[ ,，、/]{0,2}){2,8}|"
-    rf"(?:(?:[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}|[小老][\u4e00-\u9fff]|同学[甲乙丙丁\u4e00-\u9fffA-Z]|"
+    rf"(?:(?:[{SURNAMES}][\u4e00-\u9fff]{{1,2}}|[小老][\u4e00-\u9fff]|同学[甲乙丙丁\u4e00-\u9fffA-Z]|"
     r"[甲乙丙丁]|\d{1,2}[ ]?号)(?:同学)?[ :]{0,2}\d{2,3}"
     r"(?![\d页题道班级人年月节元岁斤块])分?[ ,，、]{0,2}){2,20}|[对错]了[ ]?\d{1,3}[ ]?[题道个]"
 )
@@ -164,6 +171,8 @@ def _is_told(page: Page, match: re.Match[str]) -> bool:
 
 def _is_mark(page: Page, start: int, end: int, near: bool, listed: bool) -> bool:
     value, rest = page.text[start:end], page.after(end, 8)
+    if value in _WHOLES and page.before(start).rstrip(" :").endswith("总分"):
+        return False
     if _UNIT.match(rest) or _PASS_MARK.match(rest) or _specified(page, start, end):
         return False
     lead = page.before(start)
@@ -176,7 +185,12 @@ def _is_mark(page: Page, start: int, end: int, near: bool, listed: bool) -> bool
         small = value.isdigit() and int(value) < 10
         return (result or told or listed) and (_TAIL.match(rest) is not None or result) and not (small and not result)
     gained = _GAINED.search(lead) is not None
-    return gained and (told or listed) and _OF_SCHOOL.search(lead + rest) is not None and _TAIL.match(rest) is not None
+    return (
+        gained
+        and (told or listed or _SAT.search(lead) is not None)
+        and _OF_SCHOOL.search(lead + rest) is not None
+        and _TAIL.match(rest) is not None
+    )
 
 
 def _is_rank(page: Page, start: int, end: int) -> bool:

@@ -144,16 +144,17 @@ _WHOSE = (
     r"(?:i|i'm|i've|he|he's|she|she's|they|we|you|me|him|her|us|my|his|their|our|users?|the user|students?|pupils?|"
     r"sons?|daughters?|kids?|child|"
     r"brother|sister|nephew|niece|cousin|friend|roommate|classmate|teacher|professor|(?-i:[A-Z][a-z]+)(?:'s\b|"
-    r" (?=got|gets|has|had|scor|is|was|fail|pass|receiv|earn|rank|came|plac|finish|drop|graduat|aced|averag)))"
+    r" (?=got|gets|has|had|scor|flunk|bomb|is|was|fail|pass|receiv|earn|rank|came|plac|finish|drop|graduat|aced|"
+    r"averag|flunk|bomb)))"
 )
 _BARE = rf"(?<![\d.#$-])(?:1[0-6]\d0|\d{{1,3}}(?:\.\d{{1,2}})?){_NOT_UNIT}"
 _TOLD = Lazy(
-    rf"\b(?:{_SUBJECT}|{_EXAM}|quant|verbal|composite|average|grade|mark|score|percentage|band|overall)s?"
+    rf"\b(?:{_SUBJECT}|{_EXAM}|quant|verbal|composite|percentile|average|grade|mark|score|percentage|band|overall)s?"
     r"(?: (?:exam|test|quiz|midterm|final|paper|grade|score|mark|result|section|speaking|writing|listening|reading|"
     r"quant|verbal|math|total|score sheet|one|two|i|ii|ab|"
     r"bc))?"
     r"(?: (?:only|just|finally|again|actually|really))?"
-    r" (?:was|is|were|came (?:back|out|in)(?: (?:at|as|to))?|came to|went from|went (?:up|down) to|(?:rose|fell|"
+    r" (?:was|is|were|are|came (?:back|out|in)(?: (?:at|as|to))?|came to|went from|went (?:up|down) to|(?:rose|fell|"
     r"dropped|slipped|improved|climbed|jumped) "
     rf"(?:from|to)|sits at|stands at|ended (?:up )?(?:at|with)|turned out(?: to be)?|stayed at)(?: (?:an?|about|"
     rf"around|only|just|at|the)){{0,2}} {_BARE}",
@@ -195,17 +196,21 @@ _NAMES_MARKED = Lazy(
 )
 _MARKED = Lazy(r"\b(?:marks?|grades?|scores?|results?|exam|test|quiz|midterm|final|students?)\b", _I)
 _DEGREE = Lazy(
-    r"\b(?:got|gets|received|earned|awarded|graduated with|passed with|with) (?:an? )?(?:first|2:[12]|upper second|"
+    r"\b(?:got|gets|managed|received|earned|awarded|graduated with|passed with|with) (?:an? )?(?:first|2:[12]|"
+    r"upper second|"
     r"lower second|third|distinction|merit|"
     r"summa cum laude|magna cum laude|cum laude)\b|\b(?:grades?|marks?) (?:have |has )?(?:slipped|dropped|fallen|"
     r"fell|tanked|plummeted|went down|improved|gone up)|"
     r"\b(?:repeat(?:ed|s|ing)?|held back|redo(?:ing)?|retak(?:e|es|ing)|resit(?:ting)?) (?:a |the |his |her |"
     r"my )?(?:\w+ )?(?:year|grade|class|course|exam|\w+ exam)|"
-    r"\bbottom of (?:his|her|my|the|their) (?:class|year|grade)|\bacademic probation\b",
+    r"\bbottom of (?:his|her|my|the|their) (?:class|year|grade)|\b(?:on academic probation|valedictorian|"
+    r"flunked out|expelled)\b",
     _I,
 )
 _ANYBODY = Lazy(rf"\b{_WHOSE}\b", _I)
-_MARKED_OR_SUBJECT = Lazy(rf"\b(?:{_SUBJECT}|{_EXAM}|grade|mark|average|mine|hers|quant|verbal|composite)\b", _I)
+_MARKED_OR_SUBJECT = Lazy(
+    rf"\b(?:{_SUBJECT}|{_EXAM}|grade|mark|average|mine|hers|percentile|quant|verbal|composite)\b", _I
+)
 _SITTING_AT = Lazy(
     rf"\b(?:{_SUBJECT}|exams?|tests?|quiz(?:zes)?|mid-?terms?|finals?|homework|assignments?|essays?|projects?|"
     rf"thesis|semester|term|subjects?|bar|graduated|college|degree|dictation|spelling|vocab\w*|pass(?:ed|ing)?|"
@@ -215,7 +220,8 @@ _SITTING_AT = Lazy(
 )
 _BAND = Lazy(r"[ ]?\d|[ ]?(?:eggs|level|license|movies?)\b")
 _WISH = Lazy(
-    r"\b(?:target\w*|aim\w*|hop\w+|want\w*|goal|wish\w*|plan\w*|need\w*|should|would like|trying|if|prepar\w+|"
+    r"\b(?:students (?:with|who|whose|below|under)|target\w*|aim\w*|hop\w+|want\w*|goal|wish\w*|plan\w*|need\w*|"
+    r"should|would like|trying|if|prepar\w+|"
     r"at least|require\w*)\b",
     _I,
 )
