@@ -22,8 +22,10 @@ _BODY = (
     r"hearing|memory|blood pressure|blood sugar|sugar levels?|cholesterol|iron levels?|liver enzymes|"
     r"kidney function|immune system)"
 )
-_OWNER = r"(?:my|his|her|their|our|(?-i:[A-Z][a-z]+)'s|(?:son|daughter|wife|husband|mother|father|mom|mum|dad|"
+_OWNER = (
+    r"(?:my|his|her|their|our|(?-i:[A-Z][a-z]+)'s|(?:son|daughter|wife|husband|mother|father|mom|mum|dad|"
     r"user|student|patient|baby|kid)'s)"
+)
 _ACHES = Lazy(
     rf"\b{_OWNER} (?:[a-z]+ ){{0,2}}?{_BODY}(?: (?:has|have|had|keeps?|is|are|was|were|been|still|always|really|"
     rf"often|constantly|gets?|got|just|started|"
