@@ -49,7 +49,7 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
     tag = ids.tag(means.store.secret, scope)
     known, asked, prompt = await asyncio.to_thread(_prepare, means, tag, state, choice.provider)
     reply = await errand.ask(prompt, ANSWER_TOKENS)
-    judged = await asyncio.to_thread(extraction.judge, disown(reply.text, tag), asked, len(known), prompt.system)
+    judged = await asyncio.to_thread(_judged, reply, tag, asked, len(known), prompt)
     if judged.reason:
         await errand.reject(reply, judged.reason)
     candidates = [_candidate(proposal, state, known) for proposal in judged.proposals]
@@ -78,6 +78,13 @@ def _prepare(
     room = limit - means.meter.count(frame.system + frame.user)
     asked = extraction.plan(exchanges, room, means.meter)
     return known[:count], asked, prompts.extract_prompt(asked.locale, tag, known_lines, asked.lines)
+
+
+def _judged(
+    reply: Reply, tag: str, asked: extraction.Asked, known_count: int, prompt: prompts.Prompt
+) -> extraction.Judged:
+    # A fact that bore the tag would be shown without it, and what is kept is what is shown.
+    return extraction.judge(disown(reply.text, tag), asked, known_count, prompt.system)
 
 
 def _candidate(proposal: extraction.Proposal, state: ExtractState, known: Sequence[KnownFact]) -> NewCandidate:

@@ -121,7 +121,7 @@ def _fold_builtin(means: ModelWork, scope: Scope, state: FoldState) -> tuple[Fol
 async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]:
     means, provider = errand.means, errand.provider
     tag = ids.tag(means.store.secret, errand.scope)
-    turns = _turns(state, tag)[: _same_audience(state, provider, means.models)]
+    turns = (await asyncio.to_thread(_turns, state, tag))[: _same_audience(state, provider, means.models)]
     previous = state.draft if state.draft_offset else state.summary
     locale = _language(state)
     overhead = means.meter.count("".join(_texts(prompts.fold_prompt(locale, tag, previous, ""))))

@@ -4,11 +4,16 @@ repeating what it was shown: so a tag that was learnt that way means nothing in 
 
 from __future__ import annotations
 
-from memsvc.rules.lookalikes import skeleton
+import re
+from functools import lru_cache
+
+from memsvc.rules.lookalikes import CACHED_LIMIT, skeleton
 from memsvc.rules.text import view
 
 HASHES = "#＃﹟♯⌗"
 MASK = "x"
+# Of many in a row only the last one has anything behind it.
+_HASH = re.compile(f"[{HASHES}](?=[^{HASHES}])")
 
 
 def disown(text: str, tag: str) -> str:
@@ -17,27 +22,16 @@ def disown(text: str, tag: str) -> str:
     The length stays, so that positions and cuts do, and so does all that is not our tag behind a hash. Linear in the
     length: what stands between two hashes is looked at once.
     """
-    places = [at for sign in HASHES if sign in text for at in _places(text, sign)]
-    if not places:
-        return text
-    wanted = _plain(tag)
+    if not any(sign in text for sign in HASHES):
+        return text  # To look for one letter is the fastest there is, and most texts end here.
+    wanted = "".join(map(_plain, tag))
     pieces, done = [], 0
-    for start in sorted(places):
+    for found in _HASH.finditer(text):
+        start = found.end()
         if end := _tag_end(text, start, wanted):
             pieces += [text[done:start], MASK * (end - start)]
             done = end
     return "".join([*pieces, text[done:]]) if pieces else text
-
-
-def _places(text: str, sign: str) -> list[int]:
-    """Returns where a tag could begin: behind each `sign` that no other follows at once."""
-    places = []
-    at = text.find(sign) + 1
-    while at:
-        if text[at : at + 1] not in HASHES:
-            places.append(at)
-        at = text.find(sign, at) + 1
-    return places
 
 
 def _tag_end(text: str, start: int, wanted: str) -> int:
@@ -55,5 +49,7 @@ def _tag_end(text: str, start: int, wanted: str) -> int:
     return 0
 
 
-def _plain(text: str) -> str:
-    return view(text).text.translate(skeleton)
+@lru_cache(CACHED_LIMIT)
+def _plain(char: str) -> str:
+    """Returns what a character reads as, nothing of one that shows nothing; in lower case."""
+    return view(char).text.translate(skeleton)
