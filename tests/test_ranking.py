@@ -69,6 +69,38 @@ def test_a_pair_scores_the_same_where_its_words_are_as_common_as_words_are(
     check(query, text, shares)
 
 
+SAID = [
+    [*"这个周末 明天下午 上次开会 昨天晚上 下个月 刚才".split()],
+    [*"我想 老师让我 同事推荐 妈妈说要 孩子想 我们需要".split()],
+    [*"看一本小说 订一家酒店 买一本书 准备会议材料 去医院检查 换一台电脑 做一份报告 找一个名字".split()],
+    [*"，价格不要太贵 ，什么时候合适 ，帮我安排一下 ，怎么样 ，提醒我 ，有什么推荐".split()],
+]
+TOLD = [
+    ["Last week", "Tomorrow", "On Friday", "This morning", "For the trip", "After work"],
+    ["I like", "my sister wants", "we need", "she found", "they told me about", "you should try"],
+    ["books about gardens", "a dentist appointment", "the dog food", "a camera", "good coffee", "music lessons"],
+    ["near the station.", "for the kids!", "and some friends.", "at a lower price.", "in the evening.", "again?"],
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "talk"),
+    [
+        ("孩子的生日蛋糕订了吗", "给孩子订一个生日蛋糕，要草莓味的", SAID),
+        ("会议改到几点了", "明天的会议改到下午三点，通知一下大家", SAID),
+        ("怎么备份数据库", "数据库每天凌晨备份到另一台机器", SAID),
+        ("what books did she like", "She told me she likes books about gardening", TOLD),
+        ("when is the dentist appointment", "My dentist appointment moved to Friday at nine", TOLD),
+        ("what did we name the dog", "We got a puppy and named the dog Biscuit", TOLD),
+    ],
+)
+def test_a_pair_scores_the_same_among_ordinary_talk_of_any_amount(query: str, text: str, talk: list[list[str]]) -> None:
+    parts = [talk[at][n % len(talk[at])] for n in range(1_000) for at in range(4)]
+    runs = [" ".join(parts[at : at + 4]) for at in range(0, 4_000, 4)]
+    found = {term.term: sum(term.term in count_terms(run) for run in runs) for term in query_terms(query)}
+    check(query, text, {term: n / len(runs) for term, n in found.items()})
+
+
 def test_a_word_in_every_other_run_weighs_less_than_a_rare_one() -> None:
     assert weight(Kind.WORD, 500, 1_000) < 0.3 * weight(Kind.WORD, 2, 1_000)
 

@@ -109,6 +109,60 @@ def test_operators_do_not_change_what_is_found(query: str) -> None:
     check(query, 1)
 
 
+@pytest.mark.parametrize(
+    ("query", "run"),
+    [
+        ("one two three four five 茶", "茶"),
+        ("alpha beta gamma delta 𠀀", "𠀀"),
+        ("今天下午三点半在公司楼下集合出发去郊外看红叶，茶", "茶"),
+        ("cd c", "c"),
+        ("早", "每天的早报"),
+        ("报", "每天的早报"),
+    ],
+)
+def test_a_character_is_found_wherever_it_stands_and_whatever_else_is_asked(query: str, run: str) -> None:
+    with opened() as db:
+        index(db, 1, run)
+        assert [hit.sequence for hit in find(db, query)] == [1]
+
+
+def test_a_letter_is_found_in_a_run_with_words_that_begin_with_it() -> None:
+    with opened() as db:
+        index(db, 1, "c cd 盘c c盘")
+        assert [len(find(db, query)) for query in ("c", "cd", "盘", "c盘")] == [1, 1, 1, 1]
+
+
+def steps(db: sqlite3.Connection, query: str, scope: int) -> tuple[list[float], int]:
+    """The scores of a search, and how many instructions SQLite's machine ran for it."""
+    ran = 0
+
+    def count() -> int:
+        nonlocal ran
+        ran += 1
+        return 0
+
+    db.set_progress_handler(count, 1)
+    hits = find(db, query, scope=scope, limit=10)
+    db.set_progress_handler(None, 1)
+    return [hit.score for hit in hits], ran
+
+
+def test_what_other_scopes_hold_is_never_read() -> None:
+    queries = ["早报", "wc wd we", "needle17 wf", "把早报配置发来 needle120"]
+    told = [f"{talk(n, 120)} needle{n} 早报配置" for n in range(1, 301)]
+    with opened() as alone, opened() as among:
+        for n, text in enumerate(told, 1):
+            index(alone, 2 * n, text, thread=n % 7)
+            index(among, 2 * n, text, thread=n % 7)
+            for scope in (2, 3):
+                index(among, 10_000 * scope + n, f"{text} {talk(-n, 60)}", thread=10 * scope + n % 7, scope=scope)
+        for query in queries:
+            (scores, ran), (scores_among, ran_among) = steps(alone, query, 1), steps(among, query, 1)
+            assert scores == scores_among
+            # Where the scope's rows end, another's are seen to begin; nothing of them is read.
+            assert abs(ran - ran_among) <= 20
+
+
 def test_a_query_of_256_kib_is_answered_by_its_ends() -> None:
     with opened() as db:
         for sequence, text in enumerate(["早报", *SMALL_TALK, "茶"], 1):
@@ -185,7 +239,9 @@ def test_a_large_index_has_each_posting_once_and_finds_every_run() -> None:
             for (blob,) in db.execute("SELECT postings FROM recall_entries, recall_scopes WHERE entry_no <= paged_no")
         ]
         assert postings(db) == sorted((1, p) for blob in own for p in memoryview(blob).cast("q"))
-        sizes = db.execute("SELECT level, sum(length(postings) / 8) FROM recall_pages GROUP BY level ORDER BY level").fetchall()
+        sizes = db.execute(
+            "SELECT level, sum(length(postings) / 8) FROM recall_pages GROUP BY level ORDER BY level"
+        ).fetchall()
         assert sizes == db.execute("SELECT level, size FROM recall_levels ORDER BY level").fetchall()
         assert [find(db, f"needle{n}")[0].sequence for n in range(1, 401)] == list(range(1, 401))
         common = find(db, "wc", limit=5)

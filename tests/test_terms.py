@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.rules.terms import MAX_TERMS_QUERY, MAX_TERMS_RUN, Kind, count_terms, kind_of, query_terms
+from memsvc.rules.terms import (
+    MAX_TERMS_HEAD,
+    MAX_TERMS_QUERY,
+    MAX_TERMS_RUN,
+    MAX_TERMS_TAIL,
+    Kind,
+    count_terms,
+    kind_of,
+    query_terms,
+)
 
 
 def check(text: str, *expected: str) -> None:
@@ -88,6 +97,14 @@ def test_what_the_input_says_comes_first_when_terms_run_out() -> None:
     assert len(terms) == MAX_TERMS_RUN
     assert "afterthought" not in terms
     assert next(iter(terms)) == long_input[0]
+
+
+def test_of_a_long_answer_both_ends_are_kept_and_what_is_asked_before_it() -> None:
+    words = [f"word{n}x" for n in range(5_000)]
+    terms = count_terms("a question about lighthouses", " ".join(words))
+    assert {"question", "lighthous", "word0x", "word4999x"} <= terms.keys()
+    assert "word2500x" not in terms
+    assert len(terms) <= 2 + MAX_TERMS_HEAD + MAX_TERMS_TAIL
 
 
 def test_the_ends_of_a_long_query_are_what_is_looked_up() -> None:
