@@ -46,6 +46,26 @@ def test_a_summary_says_what_was_left_out_in_its_own_language() -> None:
     assert en == "Reach Ann at (contact details omitted); she likes tea."
 
 
+def test_a_summary_stays_a_sentence_where_something_was_left_out() -> None:
+    en = redline.redact("The user has type 1 diabetes and takes insulin daily; they prefer bullet points.", "en")
+    assert en == "The user (health omitted) daily; they prefer bullet points."
+    zh = redline.redact("用户因腰椎间盘突出请了两周病假，回来后继续推进迁移。", "zh")
+    assert zh == "用户(涉及健康信息，略)，回来后继续推进迁移。"
+
+
+@pytest.mark.parametrize("text", [*SCORES, *HEALTH, *RESIDENT_IDS])
+def test_what_stands_alone_is_found_among_sentences_that_hold_nothing(text: str) -> None:
+    plain = "会话讨论了部署方案与回滚步骤。The team prefers short answers.\n"
+    found = redline.find(plain * 3 + text + "\n" + plain)
+    assert found
+    assert found[0].start >= len(plain * 3)
+
+
+def test_of_more_suspicious_text_than_is_read_the_rest_is_found() -> None:
+    text = "如果考试低于 60 分就补考，" * 4000
+    assert redline.find(text)[-1].end == len(text)
+
+
 def test_every_category_has_its_words_in_both_languages() -> None:
     for category in redline.CATEGORIES:
         assert redline.placeholder(category, "zh") != redline.placeholder(category, "en")

@@ -50,7 +50,7 @@ _LATIN = re.compile(r"[A-Za-z]{3}")
 _ROUNDS_MAX = 4
 # Characters of suspicious sentences that a rule reads in one text. Facts and summaries are ten times shorter and more.
 _READ_MAX = 25_000
-_BETWEEN = re.compile(r"[\s、,，;；|]{0,3}")
+_BETWEEN = re.compile(r"\s{0,2}(?:[、,，;；|和及]|and\b)?\s{0,2}")
 
 
 def placeholder(category: str, locale: str) -> str:
@@ -91,7 +91,9 @@ def redact(text: str, locale: str) -> str:
         parts: list[str] = []
         at = 0
         for finding in _merged(text, found):
-            parts += (text[at : finding.start], placeholder(finding.category, locale))
+            # A finding may begin with the blank that parts it from the words before; the reader needs it.
+            kept = finding.start + (text[finding.start] == " ")
+            parts += (text[at:kept], placeholder(finding.category, locale))
             at = finding.end
         text = "".join(parts) + text[at:]
         # A cut may lay open what its neighbour had hidden, so what is left is looked through again.

@@ -219,7 +219,9 @@ def _is_mobile(c: _Candidate) -> bool:
     if not _MOBILE.fullmatch(c.digits):
         return False
     local = c.sizes[1:] if c.sizes[0] <= 4 and c.digits.startswith(("86", "0086")) else c.sizes
-    shaped = len(c.sizes) == 1 or (len(local) <= 4 and min(local) >= 3) or max(local) == 1
+    # Two halves are 138-12345678 or 1381234-5678; 138123-45678 is a place in a genome.
+    grouped = len(local) <= 4 and min(local) >= 3 and (len(local) != 2 or local[0] in {3, 4, 7})
+    shaped = len(c.sizes) == 1 or grouped or max(local) == 1
     return (shaped and not c.called_otherwise()) or c.labelled(_MOBILE_WORD)
 
 
