@@ -37,7 +37,7 @@ _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
 _ENOUGH_TERMS = 12  # beside characters; to a query of as many its characters add more chance than evidence
-_MUCH_EVIDENCE = 75  # a dozen rare words: then much was found, however little of a long query it may be
+_MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
 """A gain is kept as one of so many levels, each 1.05 times the one below, the highest `1 + _SATURATION`."""
@@ -96,4 +96,4 @@ def score(evidence: float, total: float) -> float:
     if total <= 0 or evidence <= 0:
         return 0.0
     found = evidence / total + evidence / _MUCH_EVIDENCE
-    return 1 - math.exp(-1.8 * math.pow(min(found, 10.0), 2.5))
+    return 1 - math.exp(-2.2 * math.pow(min(found, 10.0), 2.5))
