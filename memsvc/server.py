@@ -17,8 +17,9 @@ from memsvc.v1 import memory_service_pb2_grpc as rpc
 
 MAX_REQUEST_BYTES = 8 << 20
 MAX_REPLY_BYTES = 16 << 20
-MAX_CONCURRENT_CALLS = 1_000
-"""Calls answered at once; one more is told RESOURCE_EXHAUSTED and may come again."""
+MAX_RECEIVED_CALLS = 8_000
+"""Calls that gRPC itself takes at once, refused ones included. It drops what is more without a reason, so the guard
+refuses long before this."""
 
 LAST_WORD_S = 0.1
 """How long a watch of the daemon's health has to read NOT_SERVING before it is ended."""
@@ -73,7 +74,7 @@ class Server:
 
     def __init__(self, services: Services, guard: Guard, address: str) -> None:
         self._server = grpc.aio.server(
-            interceptors=[guard], options=_OPTIONS, maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS
+            interceptors=[guard], options=_OPTIONS, maximum_concurrent_rpcs=MAX_RECEIVED_CALLS
         )
         rpc.add_MemoryServiceServicer_to_server(services.memory, self._server)
         rpc.add_ThreadServiceServicer_to_server(services.threads, self._server)

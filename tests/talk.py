@@ -33,6 +33,16 @@ async def refusal(call: Awaitable[Any]) -> Refusal:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
     error = raised.value
+    info = _info(error)
+    return Refusal(error.code().name, info.reason, dict(info.metadata), error.details() or "")
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> str:
+    """Returns the reason that an error names, empty where it names none."""
+    return str(_info(error).reason)
+
+
+def _info(error: grpc.aio.AioRpcError) -> error_details_pb2.ErrorInfo:
     details = dict(error.trailing_metadata() or ())
     info = error_details_pb2.ErrorInfo()
     if "grpc-status-details-bin" in details:
@@ -40,7 +50,7 @@ async def refusal(call: Awaitable[Any]) -> Refusal:
         status = status_pb2.Status.FromString(value if isinstance(value, bytes) else value.encode())
         assert status.details[0].Unpack(info)
         assert info.domain == "memsvc"
-    return Refusal(error.code().name, info.reason, dict(info.metadata), error.details() or "")
+    return info
 
 
 @dataclass

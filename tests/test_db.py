@@ -178,6 +178,16 @@ async def test_a_busy_reader_is_passed_by(database: Database) -> None:
     assert await stuck == []
 
 
+async def test_slow_reads_wait_for_one_another_and_hold_up_no_other(database: Database) -> None:
+    with held(database._readers[-1]):
+        slow = [asyncio.ensure_future(database.read_slowly(numbers)) for _ in range(3)]
+        await asyncio.sleep(0)
+        for _ in range(10):
+            assert await database.read(numbers) == []
+        assert not any(task.done() for task in slow)
+    assert await asyncio.gather(*slow) == [[], [], []]
+
+
 async def test_queues_are_bounded_and_full_ones_say_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(db, "WAITING_UNITS", 5)
     readers = database._readers

@@ -20,7 +20,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from memsvc import metrics
 from memsvc.auth import PACKAGE, Caller, Gate
-from memsvc.errors import InvalidField, MemsvcError
+from memsvc.errors import InvalidField, MemsvcError, RateLimited
 from memsvc.worker import place
 
 log = structlog.get_logger()
@@ -28,6 +28,10 @@ log = structlog.get_logger()
 DOMAIN = "memsvc"
 caller: ContextVar[Caller] = ContextVar("caller")
 """Who makes the call that is being answered."""
+
+MAX_CONCURRENT_CALLS = 1_000
+"""Calls answered at once; one more is told RATE_LIMITED and may come again. Health is asked as ever."""
+RETRY_AFTER_MS = 250
 
 BROKEN = "the daemon failed at this call; its log says where"
 
@@ -42,6 +46,7 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._running = 0
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(
@@ -98,7 +103,10 @@ class Guard(grpc.aio.ServerInterceptor):
         """Admits the call, counts it, and ends it with the status of whatever it raises."""
         begun = time.perf_counter()
         code = "CANCELLED"
+        self._running += 1
         try:
+            if self._running > MAX_CONCURRENT_CALLS:
+                raise RateLimited(RETRY_AFTER_MS)
             self._admit(method, request, context)
             yield
             code = "OK"
@@ -113,6 +121,7 @@ class Guard(grpc.aio.ServerInterceptor):
             log.error("call_broke", method=method, error=type(bug).__name__, where=place(bug))
             await _abort(MemsvcError(BROKEN), method, context)
         finally:
+            self._running -= 1
             metrics.call(method, code, time.perf_counter() - begun)
 
     def _admit(self, method: str, request: Any, context: Call) -> None:

@@ -154,7 +154,7 @@ class Database:
         self._closing: asyncio.Task[None] | None = None
         self._lock: int | None = None
         self._writer: _Link
-        self._readers = [_Link(partial(start.connect, self.path, read_only=True)) for _ in range(readers)]
+        self._readers = [_Link(partial(start.connect, self.path, read_only=True)) for _ in range(readers + 1)]
 
     @classmethod
     async def open(
@@ -169,7 +169,7 @@ class Database:
 
         Raises a StartError (DatabaseLocked, DatabaseForeign, DatabaseCorrupt, DatabaseTooNew, MigrationChanged,
         DatabaseUnwritable) and has then touched nothing. `readers` is at least 1; two serve a few thousand reads
-        a second. `migrations` are those of this build unless given, `now_us` the clock.
+        a second; one more is kept for slow ones. `migrations` are those of this build unless given, `now_us` the clock.
         """
         database = cls(path, max(1, readers))
         opening = asyncio.ensure_future(
@@ -211,11 +211,22 @@ class Database:
         Raises what the unit raises, RateLimited when too many wait, Unavailable when the database is closing or
         cannot be read. A caller who is cancelled stops waiting; a unit that has begun runs to its end.
         """
+        reader = min(self._readers[:-1], key=lambda link: link.waiting)
+        return await self._read_on(reader, lambda connection: fn(connection, *args, **kwargs))
+
+    async def read_slowly(
+        self, fn: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Does what `read` does for a unit that may take seconds. Such units wait for one another and hold up no other
+        read.
+        """
+        return await self._read_on(self._readers[-1], lambda connection: fn(connection, *args, **kwargs))
+
+    async def _read_on(self, reader: _Link, call: Callable[[sqlite3.Connection], T]) -> T:
         self._refuse_if_closing()
-        reader = min(self._readers, key=lambda link: link.waiting)
         if reader.waiting >= WAITING_UNITS:
             raise RateLimited(RETRY_AFTER_MS)
-        unit = _Unit(lambda connection: fn(connection, *args, **kwargs), self._loop.create_future())
+        unit = _Unit(call, self._loop.create_future())
         reader.waiting += 1
         reader.submit(partial(self._run_read, reader, unit))
         return cast(T, await unit.future)

@@ -86,7 +86,9 @@ class SqliteStore:
         self, scope: Scope, states: Collection[ThreadState], query: str, page: Page
     ) -> tuple[list[Thread], int]:
         """See Store."""
-        return await self._read(threads.list_threads, scope, states, query, page)
+        # A query reads every word of the scope until a page is full.
+        read = self._db.read_slowly if query else self._read
+        return await read(threads.list_threads, scope, states, query, page)
 
     async def list_runs(
         self, scope: Scope, thread_id: str, page: Page, newest_first: bool, text_limit: int, byte_limit: int
