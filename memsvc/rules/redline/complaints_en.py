@@ -36,7 +36,7 @@ _ACHES = Lazy(
     r"high|low|elevated|abnormal|irregular|out of control|gave out|giving out|locked up|acting up|bothering|"
     r"acts up|clogged|ringing|enlarged|shot|messed up)\b|"
     rf"\b(?:hurt|broke|twisted|tore|pulled|strained|injured|sprained|fractured|dislocated|threw out|busted|burned|"
-    rf"burnt) {_OWNER} (?:[a-z]+ ){{0,2}}?{_BODY}\b|"
+    rf"burnt) (?:{_OWNER}|an?|two|three|both|several) (?:[a-z]+ ){{0,2}}?{_BODY}\b|"
     rf"\b{_BODY}[ -]?(?:pains?|aches?|injur(?:y|ies)|surgery|replacement|infection|transplant|biopsy|problems?|"
     rf"trouble|spasms?|cramps?|failure|attack|operation|"
     rf"condition|disease|issues|damage)\b|\b(?:pain|lump|mass|tumou?r|cyst|rash|shadow|nodule|swelling|numbness|"

@@ -15,7 +15,8 @@ from memsvc.rules.redline.scores_zh import EXAM, PERSON, SUBJECT, SURNAMES
 
 _DIGITS = "零〇一二三四五六七八九"
 _PAPER_OF = (
-    r"(?:[语数英外物化生政史地]{2,6}|[两三四五六]科|[主单全各]科|总分|高代|数分|[主客]观题?|综合素质|教育知识|实务|"
+    r"(?:[语数英外物化生政史地]{2,6}|[两三四五六]科|[主单全各]科|总分|高代|数分|[主客]观题?|奥数|[初复]赛|综合素质|"
+    r"教育知识|实务|"
     r"经济法|税法|审计|"
     r"财管|口算|计算|"
     r"专业课[一二]?|公共课|选择题?部分|附加题|小分|均分|平均分?|总评|平时|加权|测验|测试|小测|[一二三]模|展示|汇报|"
@@ -28,7 +29,7 @@ _NEAR = Lazy(
 # Their names are followed by versions as often as by marks.
 _CODED = Lazy(r"(?:C语言|C\+\+|Java|Python|数据库|操作系统|网络|结构|设计|统计|系统|语言|测试)[^\d,，。]{0,8}\Z")
 _NUMBER = Lazy(
-    r"(?<![\d.:/~\-第前A-Za-z_=<>$¥#&@])(?<!第 )(?<!\d )\d{1,3}(?:\.\d{1,2})?(?![\d:~A-Za-z_%]|\.\d|-\d|"
+    r"(?<![\d.:/~\-第前A-Za-z_=<>$¥#&@])(?<!第 )(?<!\d )(?<!\+)\d{1,3}(?:\.\d{1,2})?(?![\d:~A-Za-z_%]|\+\d|\.\d|-\d|"
     r"/(?!\d{2,3}(?!\d)))|"
     rf"(?<![{_DIGITS}十百第])(?:[一二三四五六七八九]{{1,2}}十[一二三四五六七八九]?(?:点[{_DIGITS}]{{1,2}})?|"
     rf"一百[{_DIGITS}十]{{1,4}})(?![{_DIGITS}十百])|"
@@ -57,13 +58,13 @@ _RESULT = Lazy(
     r"第[一二三四]次|反馈"
 )
 _GAINED = Lazy(
-    r"只有|崩了|评为|判为|考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|"
+    r"得[ ]?\Z|只有|崩了|评为|判为|考[了得到过砸]|成绩|得了|得[个分]|拿了|总评|均分|平均|估分|最[高低]|给了?[我他她]|"
     r"总[分共]|一共|"
     r"分别|两次|"
     r"做下来|以[ ]?\Z|扣了|"
     r"排名?|名次"
 )
-_SAT = Lazy(r"(?:这次|上次|本次|刚|昨天|今天)[^,，。]{0,6}(?:考|测|模|卷)")
+_SAT = Lazy(r"(?:这次|上次|本次|刚|昨天|今天)[^,，。]{0,6}(?:考|测|模|卷|级)")
 _TAIL = Lazy(
     r"[ ]?(?:[多几]?分|[到至~\-][ ]?\d|考[进入上]|压线|过关|通过|\+|以上|左右|上下|出头|开外|多|几|不到|没过|未过|"
     r"没考过|不及格|及格|[,，。;、]|\Z)"
@@ -104,6 +105,7 @@ _RANKED_IN = Lazy(
     r"班(?![车次])|年级|年段|级部|专业|全校|全系|岗位|考|名次|成绩|排名?|学霸|学期|月考|联考|模拟|进步|退步|掉出|跌出"
 )
 _STATE = Lazy(
+    r"(?:班|年级|全校)[^,，。]{0,3}最[高低]分|"
     r"(?:班|年级|成绩|考试)[^,，。]{0,5}(?:排|处|属|在)[^,，。]{0,3}(?:[中上下]{1,2}游|中等|中[上下]|末尾|最后)|"
     rf"(?:{SUBJECT}|{EXAM}|成绩|名次|论文|测验|总分|钢琴[\u4e00-\u9fff]级)[^,，。\d]{{0,8}}?(?:一落千丈|直线下降|"
     rf"全[优错]|及格水平|优秀(?![\u4e00-\u9fff])|良好(?![\u4e00-\u9fff])|下滑|滑坡|退步|倒数|垫底|拖后腿|满分|全对|"
@@ -129,7 +131,8 @@ _MARKED = Lazy(rf"考|口算|听写|默写|单词|成绩|测验|小测|分数|�
 
 
 def find(page: Page) -> Iterator[Finding]:
-    """Yields bare marks, grades of letters, ranks and rows of marks; the subject before a bare mark stays readable."""
+    """Yields bare marks, grades of letters, ranks and rows of marks; the subject before a bare mark stays "
+    "readable."""
     matches = list(_NUMBER.finditer(page.text))
     near = {match.start() for match in matches if _NEAR.search(page.before(match.start(), 24))}
     for match, weigh in ration(matches):
@@ -184,7 +187,7 @@ def _is_mark(page: Page, start: int, end: int, near: bool, listed: bool) -> bool
     lead = page.before(start)
     clause = _clause(lead)
     told = _about_somebody(page, start)
-    result = _RESULT.search(clause) is not None
+    result = _RESULT.search(clause) is not None or _SAT.search(lead) is not None
     if near:
         if _CODED.search(lead) and not result:
             return False

@@ -119,6 +119,7 @@ _GPA = Lazy(
     r"(?:G\.?P\.?A\.?|绩点|学分绩|均绩)[^,，、\d一二三四五六七八九]{0,6}(?:[0-5]\.\d{1,2}|"
     r"[一二三四]点[零一二三四五六七八九]{1,2}|[2-4](?![\d.])|[6-9]\d(?:\.\d+)?)(?!\d)"
 )
+_RECKONED = Lazy("算法|换算|计算|公式|[分点]制")
 _GPA_FIRST = Lazy(r"(?<![\d.])[0-5]\.\d{1,2}[ ]?的?(?:GPA|绩点|均绩)")
 _ORDINAL = (
     rf"(?:第[ ]?[\d{_HAN}]{{1,4}}(?![ ]?[单章节课题册页回周天次讲集期部段篇卷届学个组层行列步条项种类版代轮"
@@ -211,7 +212,7 @@ def find(page: Page) -> Iterator[Finding]:
     yield from _in_company(page)
     for pattern in (_RANK_OF, _MOVED, _FRACTION, _GPA, _GPA_FIRST, _LETTER, _LETTER_TIGHT, _FULL):
         for match, weigh in ration(pattern.finditer(page.text)):
-            demanded = pattern is _GPA and _RULE.search(match[0])
+            demanded = pattern is _GPA and (_RULE.search(match[0]) or _RECKONED.search(match[0]))
             if not weigh or not (demanded or _ruled(page, match.start(), match.end())):
                 yield page.finding("score", match.start(), match.end())
 
