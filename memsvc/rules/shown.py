@@ -30,6 +30,11 @@ RENDERER_VERSION = 1
 CHARACTERS_PER_TOKEN = 16
 """What a text is cut to before anything is counted: four times what a token holds in prose, for long tokens."""
 
+CUT_TOKENS = 2
+LEAST_SPARING = 50
+WINDOW_MARGIN = 1.25
+"""How unevenly a text may be spread over its tokens before an end of it comes out shorter than it could be."""
+
 REMEMBERED_CUTS = 512
 """How many cut texts are remembered, of at most what the recent runs share each: a few megabytes."""
 
@@ -108,7 +113,8 @@ def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Met
         return line
     bare = ShownText("", len(line.text.before) + line.text.omitted + len(line.text.after))
     bare_tokens = meter.count(draw(bare))
-    room = limit - bare_tokens
+    # A word that a cut parts takes a token more than it did: with that much to spare the first attempt mostly fits.
+    room = limit - bare_tokens - (CUT_TOKENS if limit > LEAST_SPARING else 0)
     while room > 1:
         ends = _ends(line, room, meter)
         tokens = meter.count(draw(ends))
@@ -241,9 +247,9 @@ def _ends(line: Line, room: int, meter: Meter) -> ShownText:
     length = len(text.before) + text.omitted + len(text.after)
     last = text.after if text.omitted else text.before
     # The ends are looked for where they must be, by the text's own characters a token: what is left out costs nothing.
-    window = (len(text.before) + len(text.after)) * 3 // 2 // line.tokens + 1
-    before = meter.ends(text.before[: head * window], head, 0)[0]
-    after = meter.ends(last[-tail * window :], 0, tail)[1]
+    width = (len(text.before) + len(text.after)) / line.tokens * WINDOW_MARGIN
+    before = meter.ends(text.before[: int(head * width) + 8], head, 0)[0]
+    after = meter.ends(last[-int(tail * width) - 8 :], 0, tail)[1]
     after = after[max(0, len(before) + len(after) + 1 - length) :]  # they do not meet: something is left out
     before, after = _whole_characters(before, after)
     return ShownText(before, length - len(before) - len(after), after)
