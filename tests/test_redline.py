@@ -7,6 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsvc.rules import redline
+from memsvc.rules.redline import page
+from memsvc.rules.text import view
 from tests.red import ID, check
 from tests.test_redline_health import HEALTH
 from tests.test_redline_numbers import CARDS, PHONES, RESIDENT_IDS
@@ -99,6 +101,12 @@ def test_redacting_leaves_nothing_to_find_and_twice_is_once(text: str, locale: s
     once = redline.redact(text, locale)
     assert redline.find(once) == []
     assert redline.redact(once, locale) == once
+
+
+@given(st.text(alphabet="aZ09 ~\n中文，。、：；（）！？“”《》", max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_text_of_chinese_and_ascii_is_folded_as_any_other(text: str) -> None:
+    assert page.read(text).text == view(text).text
 
 
 @given(st.text(max_size=400))
