@@ -29,6 +29,9 @@ _OPTIONS = (
     ("grpc.max_send_message_length", MAX_REPLY_BYTES),
     # A port that another process listens on must be refused, not shared.
     ("grpc.so_reuseport", 0),
+    # Calls come one by one from gRPC's core, which from 1,000 that wait on cancels some at random and gives no reason.
+    ("grpc.server.max_pending_requests", MAX_RECEIVED_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_RECEIVED_CALLS),
 )
 
 

@@ -57,6 +57,13 @@ async def test_one_call_too_many_is_told_so_and_health_is_asked_as_ever(
     assert [await outcome(running.memory.GetContext(request)) for _ in range(9)] == ["OK"] * 9
 
 
+async def test_of_a_burst_every_call_is_answered_or_told_why_not(running: Running, scope: pb.Scope) -> None:
+    request = svc.GetContextRequest(scope=scope, input="x")
+    ends = await asyncio.gather(*[outcome(running.memory.GetContext(request)) for _ in range(2_500)])
+    assert set(ends) <= {"OK", "RESOURCE_EXHAUSTED RATE_LIMITED"}
+    assert "OK" in ends
+
+
 async def test_a_search_through_all_that_was_said_holds_up_no_context(running: Running, scope: pb.Scope) -> None:
     talk = Talk(running, scope)
     await talk.record("出一份数据结构试卷")
