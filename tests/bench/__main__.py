@@ -1,8 +1,8 @@
 """`make bench`: the daemon beside a bare grpc.aio echo of the same payload sizes, in one run on one machine.
 
 Machines differ and are noisy, so the ratio to the echo is the figure. Each round measures the echo and the daemon right
-after one another; the table shows the round in the middle. What is recorded while measuring opens new threads of K runs,
-so that no folding runs beside it. Options: `--quick`, `--runs 100,10000`, `--markdown`.
+after one another; the table shows the round in the middle. What is recorded meanwhile opens new threads of K runs, so
+that no folding runs beside it. Options: `--quick`, `--runs 100,10000`, `--markdown`.
 """
 
 from __future__ import annotations
