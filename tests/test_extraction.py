@@ -195,6 +195,14 @@ def test_a_confidence_is_a_number_from_0_to_1_whatever_was_said(said: str, meant
         ('"run": 1, "supersedes": "2."', (0,), 1),
         ('"run": 1, "supersedes": 3', (0,), None),
         ('"run": 1, "supersedes": "none"', (0,), None),
+        ('"run": "(2)", "supersedes": "#2"', (1,), 1),
+        ('"run": "turn 2", "supersedes": "Known fact 2"', (1,), 1),
+        ('"run": "2、", "supersedes": "事实 2"', (1,), 1),
+        ('"run": 1, "supersedes": "第2条"', (0,), 1),
+        # Words that hold a digit name nothing: what they would replace was not meant.
+        ('"run": 1, "supersedes": "f_2b8db1090ec385b1"', (0,), None),
+        ('"run": 1, "supersedes": "用户每天喝2杯茶"', (0,), None),
+        ('"run": 1, "supersedes": "The user has 2 cats"', (0,), None),
         ('"run": 1, "supersedes": false', (0,), None),
     ],
 )

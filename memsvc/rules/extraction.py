@@ -219,7 +219,12 @@ def _is_echo(text: str, instructions: str) -> bool:
     return any(len(line) >= 12 and line in folded for line in ("".join(i.split()) for i in instructions.splitlines()))
 
 
-_DIGITS = re.compile(r"\d{1,6}")
+# A number and what may stand around one. Words that hold a digit (an id, the fact itself) are no number.
+_NUMBER = re.compile(
+    r"[\s#(（\[【\"“]*(?:(?:fact|run|turn|exchange|no|number|known|事实|已知|编号|序号|对话)[\s.:：#]*){0,3}第?\s*"
+    r"(\d{1,6})\s*[轮条个号项]?[\s.。、)）\]】\"”]*",
+    re.I,
+)
 _WORDS_FOR = {"high": 0.9, "高": 0.9, "medium": 0.6, "中": 0.6, "low": 0.3, "低": 0.3}
 
 
@@ -248,8 +253,8 @@ def _exchanges(item: dict[str, Any], asked: Asked) -> tuple[int, ...]:
 
 def _number(value: Any, most: int) -> int | None:
     """Returns the index that a number from 1 to `most` stands for, however it is written; None for anything else."""
-    if isinstance(value, str) and (digits := _DIGITS.search(value)):
-        value = float(digits[0])
+    if isinstance(value, str) and (found := _NUMBER.fullmatch(value[:40])):
+        value = float(found[1])
     if isinstance(value, bool) or not isinstance(value, float) or not value.is_integer():
         return None
     return int(value) - 1 if 1 <= value <= most else None
