@@ -3,7 +3,7 @@ no line of it speaks in our place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -287,6 +287,24 @@ def test_the_newest_run_keeps_more_than_the_one_before_it() -> None:
     lines = lines_of(render(Memory(runs=runs, waiting_count=2), Ask("zh", TAG, 6000), METER))
     older, newer = (lines[2], lines[3]), (lines[4], lines[5])
     assert all(len(a) < len(b) for a, b in zip(older, newer, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "zone", "day"),
+    [
+        (1_767_225_599, "UTC", "2025-12-31"),
+        (1_767_225_599, "Asia/Shanghai", "2026-01-01"),
+        (1_767_225_599, "America/New_York", "2025-12-31"),
+        (1_767_182_400, "Pacific/Kiritimati", "2026-01-01"),
+        (-62_135_510_400, "UTC", "0001-01-02"),
+        (-62_135_596_800, "Etc/GMT+12", "0001-01-01"),
+        (253_402_300_799, "Pacific/Kiritimati", "9999-12-31"),
+    ],
+)
+def test_a_recalled_run_bears_the_day_on_which_it_ended_where_the_caller_is(seconds: int, zone: str, day: str) -> None:
+    run = replace(past_run(1, "出一份试卷", "好的", RunOutcome.COMPLETED), ended_us=seconds * 1_000_000)
+    ask = Ask("zh", TAG, 6000, time_zone=ZoneInfo(zone))
+    assert f"- {day}" in render(Memory(hits=[Hit(run, 0.9)]), ask, METER).text.split("\n")
 
 
 def test_recall_leaves_out_what_the_thread_shows() -> None:
