@@ -87,7 +87,8 @@ def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, k
 
 def _find_keyed(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, key: str) -> Found:
     row = db.execute(
-        "SELECT thread_id, thread_no FROM threads WHERE scope_no = ? AND thread_key = ?", (scope_no, key)
+        "SELECT thread_id, thread_no FROM threads WHERE scope_no = ? AND thread_key = ? AND thread_key <> ''",
+        (scope_no, key),
     ).fetchone()
     if row:
         return Found(*row)
