@@ -29,6 +29,7 @@ from memsvc.rules.budget import (
 from memsvc.rules.frames import frames as frames_of
 from memsvc.rules.frames import lay_out
 from memsvc.rules.shown import (
+    Line,
     Shown,
     ShownText,
     clip,
@@ -255,17 +256,24 @@ def _thread(memory: Memory, ask: Ask, left: int, meter: Meter, shown: set[int]) 
     page = _Page(SectionKind.THREAD, min(THREAD_LIMIT, left), ask, meter)
     if memory.summary:
         # Of a smaller limit the summary keeps its share, else a tight budget would lose all but the last words.
-        summary = cut(
-            ShownText(disown(sanitize(memory.summary), ask.tag)),
-            min(SUMMARY_LIMIT, page.limit * SUMMARY_LIMIT // THREAD_LIMIT, page.room),
-            lambda t: lay_out(frames.summary_label, t.joined(frames)),
-            meter,
-        )
-        if summary:
+        limit = min(SUMMARY_LIMIT, page.limit * SUMMARY_LIMIT // THREAD_LIMIT, page.room)
+        if summary := _summary(memory.summary, limit, ask.locale, ask.tag, meter):
             page.add(lay_out(frames.summary_label, summary.text.joined(frames)), summary.tokens)
             page.truncated |= summary.text.omitted > 0
     _runs(page, memory, ask, meter, shown)
     return page.done()
+
+
+@lru_cache(maxsize=512)
+def _summary(summary: str, limit: int, locale: str, tag: str, meter: Meter) -> Line | None:
+    """Returns the summary within `limit`, None where it cannot be shown; remembered, since it changes once a turn."""
+    frames = frames_of(locale)
+    return cut(
+        ShownText(disown(sanitize(summary), tag)),
+        limit,
+        lambda t: lay_out(frames.summary_label, t.joined(frames)),
+        meter,
+    )
 
 
 def _runs(page: _Page, memory: Memory, ask: Ask, meter: Meter, shown: set[int]) -> None:

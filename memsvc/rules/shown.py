@@ -160,10 +160,11 @@ def prepare(own_input: str, output: str, outcome: RunOutcome, locale: str, meter
     return Shown(locale, shown_input, shown_output, gist_input, gist_output)
 
 
+@lru_cache(REMEMBERED_CUTS)
 def quoted(shown: Shown, outcome: RunOutcome, locale: str, tag: str, meter: Meter) -> Shown:
     """Returns `shown` as frames of `locale` that bear `tag` may quote it, tokens counted for them.
 
-    That is `shown` itself where it is of that language and does not speak of the tag.
+    That is `shown` itself where it is of that language and does not speak of the tag. Remembered, like the cuts.
     """
     lines = (shown.input, shown.output, shown.gist_input, shown.gist_output)
     texts = [ShownText(disown(t.before, tag), t.omitted, disown(t.after, tag)) for t in (line.text for line in lines)]
