@@ -31,7 +31,8 @@ from tests.bench.corpus import text
 from tests.bench.echo import SERVICE
 from tests.bench.load import Figures, measure, middle
 
-INPUT_BYTES, OUTPUT_BYTES = 300, 3_700
+INPUT_BYTES, OUTPUT_BYTES = 120, 880
+"""Of one run: a short exchange of a kilobyte."""
 TURNS_A_THREAD = 20
 CONCURRENCY = (1, 8, 64)
 ROUNDS = 5
