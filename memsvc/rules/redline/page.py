@@ -16,6 +16,9 @@ from memsvc.rules.text import View, view
 
 HAN_DIGITS = "零〇○一二三四五六七八九壹贰叁肆伍陆柒捌玖貳參陸幺兩两"
 _TO_ASCII = str.maketrans(HAN_DIGITS, "000123456789123456789236122")
+# Numerals as a bank writes them; alone each is a word or a name as well (收拾, 大陆), so they count from two on.
+_FORMAL = re.compile("[壹贰叁肆伍陆柒捌玖拾佰]{2,}")
+_TO_PLAIN = str.maketrans("壹贰叁肆伍陆柒捌玖拾佰", "一二三四五六七八九十百")
 _HAN_DIGIT = re.compile(f"[{HAN_DIGITS}]")
 _FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 # A full stop ends a sentence behind a word of four letters: "no. C01234567" and "Dr. Li" go on.
@@ -140,13 +143,14 @@ class Page:
 
 
 def read(text: str) -> Page:
-    """Returns the page of `text`; linear. Chinese digits count as digits in `digits` and stay words in `text`."""
+    """Returns the page of `text`; linear. Chinese digits are digits in `digits`, and everyday words in `text`."""
     seen = _plain(text) or view(text)
     folded = seen.text
     digits = folded
     if not folded.isascii():
         if _FOREIGN_DIGIT.search(folded):
             folded = _FOREIGN_DIGIT.sub(lambda m: str(unicodedata.decimal(m[0])), folded)
+        folded = _FORMAL.sub(lambda m: m[0].translate(_TO_PLAIN), folded)
         digits = folded.translate(_TO_ASCII) if _HAN_DIGIT.search(folded) else folded
     return Page(folded, digits, seen)
 
@@ -162,8 +166,7 @@ def _plain(text: str) -> View | None:
 
 
 def squeezed(page: Page) -> Page | None:
-    """Returns the page without the spaces between Chinese characters written apart (数 学 9 2 分), None without "
-    "any."""
+    """Returns the page without the spaces between Chinese characters written apart (数 学 9 2 分); None without any."""
     spaces = {
         place
         for stretch in _SPACED_OUT.finditer(page.text)
