@@ -30,11 +30,6 @@ RENDERER_VERSION = 1
 CHARACTERS_PER_TOKEN = 16
 """What a text is cut to before anything is counted: four times what a token holds in prose, for long tokens."""
 
-CUT_TOKENS = 2
-LEAST_SPARING = 50
-WINDOW_MARGIN = 1.25
-"""How unevenly a text may be spread over its tokens before an end of it comes out shorter than it could be."""
-
 REMEMBERED_CUTS = 512
 """How many cut texts are remembered, of at most what the recent runs share each: a few megabytes."""
 
@@ -108,20 +103,33 @@ def cut(text: ShownText, limit: int, draw: Callable[[ShownText], str], meter: Me
 
 
 def shorten(line: Line, limit: int, draw: Callable[[ShownText], str], meter: Meter) -> Line | None:
-    """Does what `cut` does for a line that has been counted; costs nothing where it fits."""
+    """Does what `cut` does for a line that has been counted; costs nothing where it fits.
+
+    How many characters to keep follows from how many a token holds in this text, so that an attempt is one count. Ends
+    that are denser than the middle take another attempt, and thinner ones get the room that they left.
+    """
     if line.tokens <= limit:
         return line
-    bare = ShownText("", len(line.text.before) + line.text.omitted + len(line.text.after))
+    length = len(line.text.before) + line.text.omitted + len(line.text.after)
+    bare = ShownText("", length)
     bare_tokens = meter.count(draw(bare))
-    # A word that a cut parts takes a token more than it did: with that much to spare the first attempt mostly fits.
-    room = limit - bare_tokens - (CUT_TOKENS if limit > LEAST_SPARING else 0)
-    while room > 1:
-        ends = _ends(line, room, meter)
+    kept = (limit - bare_tokens) * (len(line.text.before) + len(line.text.after)) // line.tokens
+    fitting, grown = None, False
+    while kept > 0:
+        ends = _ends(line.text, kept, length)
         tokens = meter.count(draw(ends))
-        if tokens <= limit:
-            return Line(ends, tokens)
-        # In proportion: a text of many short lines takes far more when every line has its mark.
-        room = min(room - 1, room * limit // tokens)
+        if tokens > limit:
+            if fitting:
+                break
+            # In proportion: a text of many short lines takes far more when every line has its mark.
+            kept = min(kept - 1, kept * limit // tokens * 31 // 32)
+            continue
+        fitting = Line(ends, tokens)
+        if grown or tokens * 8 >= limit * 7:
+            break
+        kept, grown = min(kept * limit // tokens * 31 // 32, length - 1), True
+    if fitting:
+        return fitting
     return Line(bare, bare_tokens) if bare_tokens <= limit else None
 
 
@@ -243,14 +251,11 @@ def _must(line: Line | None) -> Line:
     return line
 
 
-def _ends(line: Line, room: int, meter: Meter) -> ShownText:
-    text, head, tail = line.text, room - room // 2, room // 2
-    length = len(text.before) + text.omitted + len(text.after)
+def _ends(text: ShownText, kept: int, length: int) -> ShownText:
+    """Returns both ends of a text of `length` characters, about `kept` characters in all and never the whole of it."""
     last = text.after if text.omitted else text.before
-    # The ends are looked for where they must be, by the text's own characters a token: what is left out costs nothing.
-    width = (len(text.before) + len(text.after)) / line.tokens * WINDOW_MARGIN
-    before = meter.ends(text.before[: int(head * width) + 8], head, 0)[0]
-    after = meter.ends(last[-int(tail * width) - 8 :], 0, tail)[1]
+    before = text.before[: kept - kept // 2]
+    after = last[len(last) - min(kept // 2, len(last)) :]
     after = after[max(0, len(before) + len(after) + 1 - length) :]  # they do not meet: something is left out
     before, after = _whole_characters(before, after)
     return ShownText(before, length - len(before) - len(after), after)

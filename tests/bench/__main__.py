@@ -1,8 +1,8 @@
 """`make bench`: the daemon beside a bare grpc.aio echo of the same payload sizes, in one run on one machine.
 
 Machines differ and are noisy, so the ratio to the echo is the figure. Each round measures the echo and the daemon right
-after one another; the table shows the round in the middle. What is recorded meanwhile opens new threads of K runs, so
-that no folding runs beside it. Options: `--quick`, `--runs 100,10000`, `--markdown`.
+after one another; the table shows the round in the middle. Folding has come to rest before, and what is recorded meanwhile
+opens new threads of K runs, so that none runs beside it. Options: `--quick`, `--runs 100,10000`, `--markdown`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class _Bench:
 
     def __init__(self, channel: grpc.aio.Channel, echo: grpc.aio.Channel, runs: int) -> None:
         self._memory: rpc.MemoryServiceAsyncStub = rpc.MemoryServiceStub(channel)
+        self._ops: rpc.OpsServiceAsyncStub = rpc.OpsServiceStub(channel)
         self._echo_channel = echo
         self._runs = runs
         self._rng = random.Random(runs)
@@ -99,6 +100,8 @@ class _Bench:
                 self._threads.append(answer.thread_id)
 
         await measure(one, self._runs, min(64, self._runs))
+        while (await self._ops.GetWorkerStatus(svc.GetWorkerStatusRequest(scope=self._scope))).pending_jobs:
+            await asyncio.sleep(0.2)
 
     async def rows(self, concurrency: int, calls: int) -> list[Row]:
         queries = [text(self._rng, 60) for _ in range(64)]
