@@ -1,8 +1,8 @@
 """`make bench`: the daemon beside a bare grpc.aio echo of the same payload sizes, in one run on one machine.
 
 Machines differ and are noisy, so the ratio to the echo is the figure. Each round measures the echo and the daemon right
-after one another; the table shows the round in the middle. Folding has come to rest before, and what is recorded meanwhile
-opens new threads of K runs, so that none runs beside it. Options: `--quick`, `--runs 100,10000`, `--markdown`.
+after one another; the table shows the round in the middle. Folding has come to rest before, and what is recorded
+meanwhile opens new threads of K runs, so that none runs beside it. Options: see `--help`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class _Bench:
                 self._threads.append(answer.thread_id)
 
         await measure(one, self._runs, min(64, self._runs))
-        while (await self._ops.GetWorkerStatus(svc.GetWorkerStatusRequest(scope=self._scope))).pending_jobs:
-            await asyncio.sleep(0.2)
+        while (await self._ops.GetWorkerStatus(svc.GetWorkerStatusRequest(scope=self._scope))).pending_jobs:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)  # nothing tells when a daemon comes to rest
 
     async def rows(self, concurrency: int, calls: int) -> list[Row]:
         queries = [text(self._rng, 60) for _ in range(64)]
