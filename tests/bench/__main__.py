@@ -33,6 +33,7 @@ from tests.bench.load import Figures, measure, middle
 
 INPUT_BYTES, OUTPUT_BYTES = 120, 880
 """Of one run: a short exchange of a kilobyte."""
+QUESTION_BYTES = 60
 TURNS_A_THREAD = 20
 CONCURRENCY = (1, 8, 64)
 ROUNDS = 5
@@ -73,7 +74,7 @@ async def main(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="memsvc-bench-") as folder:
         async with _echo() as echo, _daemon(Path(folder)) as channel:
             for runs in options.runs:
-                bench = _Bench(channel, echo, runs)
+                bench = _Bench(channel, echo, runs, options.without_recall)
                 await bench.fill()
                 for concurrency in CONCURRENCY:
                     rows += await bench.rows(concurrency, calls)
@@ -83,11 +84,14 @@ async def main(options: argparse.Namespace) -> None:
 class _Bench:
     """One scope of so many runs, and the calls that are measured on it."""
 
-    def __init__(self, channel: grpc.aio.Channel, echo: grpc.aio.Channel, runs: int) -> None:
+    def __init__(self, channel: grpc.aio.Channel, echo: grpc.aio.Channel, runs: int, without_recall: bool) -> None:
         self._memory: rpc.MemoryServiceAsyncStub = rpc.MemoryServiceStub(channel)
         self._ops: rpc.OpsServiceAsyncStub = rpc.OpsServiceStub(channel)
         self._echo_channel = echo
         self._runs = runs
+        # What was stopped is not recalled, and an empty question recalls nothing.
+        self._outcome = pb.RUN_OUTCOME_CANCELLED if without_recall else pb.RUN_OUTCOME_COMPLETED
+        self._question_bytes = 0 if without_recall else QUESTION_BYTES
         self._rng = random.Random(runs)
         self._scope = pb.Scope(tenant_id="bench", agent_id="agent", user_id=f"u{runs}")
         self._threads: list[str] = []
@@ -104,7 +108,7 @@ class _Bench:
             await asyncio.sleep(0.2)  # nothing tells when a daemon comes to rest
 
     async def rows(self, concurrency: int, calls: int) -> list[Row]:
-        queries = [text(self._rng, 60) for _ in range(64)]
+        queries = [text(self._rng, self._question_bytes) for _ in range(64)]
         requests = [
             svc.GetContextRequest(scope=self._scope, thread_id=self._rng.choice(self._threads), input=query)
             for query in queries
@@ -152,7 +156,7 @@ class _Bench:
             thread_key=key,
             input=text(self._rng, INPUT_BYTES),
             output=text(self._rng, OUTPUT_BYTES),
-            outcome=pb.RUN_OUTCOME_COMPLETED,
+            outcome=self._outcome,
         )
 
 
@@ -208,6 +212,7 @@ def _print(rows: Sequence[Row], markdown: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the calls")
+    parser.add_argument("--without-recall", action="store_true", help="runs that are not recalled, empty questions")
     parser.add_argument("--markdown", action="store_true", help="as a table for docs/performance.md")
     parser.add_argument(
         "--runs", type=lambda s: [int(n) for n in s.split(",")], default=[100, 10_000], help="default: 100,10000"
