@@ -112,7 +112,7 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
             stack.push_async_callback(_end, counting)
         gate = Gate(settings.credentials)
         services = _services(means, renderer, worker, jobs, touches)
-        server = Server(services, Guard(gate), settings.listen)
+        server = Server(services, Guard(gate, settings), settings)
         for job in await jobs.due():
             worker.enqueue(job)
         worker.start()
@@ -145,7 +145,7 @@ def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: J
     status = Status(store, worker, means.models, settings.local_fallback, clock)
     return Services(
         memory=MemoryService(memory),
-        threads=ThreadService(store, changed, gone),
+        threads=ThreadService(store, changed, gone, settings.page_bytes),
         recall=RecallService(memory),
         core=CoreService(store, clock),
         ops=OpsService(store, settings, status),

@@ -20,6 +20,12 @@ from memsvc.errors import SettingWrong
 DEFAULT_CONFIG = "memsvc.toml"
 BUILTIN = "builtin"
 
+KIB, MIB = 1 << 10, 1 << 20
+RUN_ROOM_BYTES = 2 * MIB
+"""Room for the largest run there can be, with all that stands around its texts: no message may be held below this."""
+PAGE_ROOM_BYTES = 4 * MIB
+"""Room for what stands around the texts of a page of runs: their ids, labels and times."""
+
 Milliseconds = Annotated[int, Field(ge=1, le=86_400_000)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:@-]{1,128}$")]
 Pattern = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9._:@-]{1,128})$")]
@@ -102,6 +108,24 @@ class Settings(_Strict):
     locale: Literal["zh", "en"] = Field("en", description="language of notices, and of a text in no script")
     readers: int = Field(2, ge=1, le=16, description="read-only database connections")
 
+    max_receive_bytes: int = Field(8 * MIB, ge=RUN_ROOM_BYTES, le=256 * MIB, description="largest message received")
+    max_send_bytes: int = Field(16 * MIB, ge=RUN_ROOM_BYTES, le=256 * MIB, description="largest message sent")
+    max_metadata_bytes: int = Field(16 * KIB, ge=4 * KIB, le=MIB, description="largest metadata of a call received")
+    page_bytes: int = Field(3 * MIB, ge=64 * KIB, le=64 * MIB, description="texts of a page of runs, above one run")
+    max_import_runs: int = Field(100_000, ge=1, le=10_000_000, description="most runs of one import")
+    max_concurrent_calls: int = Field(1_000, ge=1, le=4_000, description="calls answered at once; more are refused")
+    calls_per_second: int = Field(
+        500, ge=0, le=1_000_000, description="calls a second of one credential, in the long run; 0: no limit"
+    )
+    calls_burst: int = Field(1_000, ge=1, le=1_000_000, description="calls of one credential above that, at once")
+    max_connections: int = Field(2_000, ge=1, le=100_000, description="connections at once; more are closed")
+    max_connection_age_ms: Milliseconds = Field(
+        3_600_000, description="age at which a connection takes no new call; callers open another by themselves"
+    )
+    min_ping_interval_ms: Milliseconds = Field(
+        10_000, description="least time between pings on an idle connection; one that pings more often is closed"
+    )
+
     credentials_file: str = Field(
         "", description="a TOML file of [[credentials]] alone, as `memsvc token init` makes it"
     )
@@ -139,6 +163,10 @@ class Settings(_Strict):
             raise ValueError(
                 "listen: off loopback without credentials; `memsvc token init` makes some, or set allow_remote = true "
                 "where the network itself keeps others out"
+            )
+        if self.page_bytes + PAGE_ROOM_BYTES > self.max_send_bytes:
+            raise ValueError(
+                f"page_bytes: must leave {PAGE_ROOM_BYTES} bytes of max_send_bytes for what is around texts"
             )
         names = [c.name for c in self.credentials]
         if len(set(names)) != len(names):

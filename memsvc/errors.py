@@ -227,7 +227,7 @@ class RateLimited(ResourceExhausted):
 
     def __init__(self, retry_after_ms: int) -> None:
         super().__init__(
-            f"too many calls at once, nothing was done; try again after {retry_after_ms} ms",
+            f"too many calls, nothing was done; try again after {retry_after_ms} ms",
             {"retry_after_ms": str(retry_after_ms)},
         )
 

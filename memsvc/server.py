@@ -10,13 +10,12 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from memsvc.config import Settings
 from memsvc.errors import AddressTaken
 from memsvc.rpc.guard import Guard
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
-MAX_REQUEST_BYTES = 8 << 20
-MAX_REPLY_BYTES = 16 << 20
 MAX_RECEIVED_CALLS = 8_000
 """Calls that gRPC itself takes at once, refused ones included. It drops what is more without a reason, so the guard
 refuses long before this."""
@@ -24,15 +23,39 @@ refuses long before this."""
 LAST_WORD_S = 0.1
 """How long a watch of the daemon's health has to read NOT_SERVING before it is ended."""
 
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-    ("grpc.max_send_message_length", MAX_REPLY_BYTES),
-    # A port that another process listens on must be refused, not shared.
-    ("grpc.so_reuseport", 0),
-    # Calls come one by one from gRPC's core, which from 1,000 that wait on cancels some at random and gives no reason.
-    ("grpc.server.max_pending_requests", MAX_RECEIVED_CALLS),
-    ("grpc.server.max_pending_requests_hard_limit", MAX_RECEIVED_CALLS),
-)
+KEEPALIVE_MS = 120_000
+KEEPALIVE_TIMEOUT_MS = 20_000
+"""A peer that is silent for so long is asked whether it is there, and its connection closed where no answer comes."""
+HANDSHAKE_MS = 20_000
+"""How long a new connection has to say that it speaks HTTP/2."""
+AGE_GRACE_MS = 600_000
+"""What calls of a connection that has grown old have to end in, long downloads among them. It is also the most that a
+caller can hold a call open for without ever sending its message."""
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", settings.max_receive_bytes),
+        ("grpc.max_send_message_length", settings.max_send_bytes),
+        # The first is where refusing begins, at random; the second where it is certain. Here they are one.
+        ("grpc.max_metadata_size", settings.max_metadata_bytes),
+        ("grpc.absolute_max_metadata_size", settings.max_metadata_bytes),
+        # A port that another process listens on must be refused, not shared.
+        ("grpc.so_reuseport", 0),
+        # Calls come one by one from gRPC's core, which from 1,000 that wait on cancels some at random and gives no
+        # reason.
+        ("grpc.server.max_pending_requests", MAX_RECEIVED_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", MAX_RECEIVED_CALLS),
+        ("grpc.max_allowed_incoming_connections", settings.max_connections),
+        ("grpc.max_connection_age_ms", settings.max_connection_age_ms),
+        ("grpc.max_connection_age_grace_ms", AGE_GRACE_MS),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+        # Callers may ask whether we are there, between calls as well, and as often as this.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", settings.min_ping_interval_ms),
+    ]
 
 
 @dataclass(frozen=True)
@@ -75,9 +98,9 @@ class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package h
 class Server:
     """The listening server. `port` is the one it got where port 0 was asked for."""
 
-    def __init__(self, services: Services, guard: Guard, address: str) -> None:
+    def __init__(self, services: Services, guard: Guard, settings: Settings) -> None:
         self._server = grpc.aio.server(
-            interceptors=[guard], options=_OPTIONS, maximum_concurrent_rpcs=MAX_RECEIVED_CALLS
+            interceptors=[guard], options=_options(settings), maximum_concurrent_rpcs=MAX_RECEIVED_CALLS
         )
         rpc.add_MemoryServiceServicer_to_server(services.memory, self._server)
         rpc.add_ThreadServiceServicer_to_server(services.threads, self._server)
@@ -89,9 +112,9 @@ class Server:
         self._names = [s.full_name for s in svc.DESCRIPTOR.services_by_name.values()]
         reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
         try:
-            self.port = self._server.add_insecure_port(address)
+            self.port = self._server.add_insecure_port(settings.listen)
         except RuntimeError:
-            raise AddressTaken(address) from None
+            raise AddressTaken(settings.listen) from None
 
     async def start(self) -> None:
         """Begins to answer, and says so to whoever asks for its health."""

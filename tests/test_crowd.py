@@ -8,14 +8,12 @@ from collections.abc import Awaitable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import grpc
-import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from memsvc.rpc import guard
 from memsvc.store.sqlite.store import SqliteStore
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
-from tests.conftest import Running
+from tests.conftest import Running, Start
 from tests.talk import Talk, reason_of
 from tests.units import held
 
@@ -41,10 +39,8 @@ async def outcome(call: Awaitable[object]) -> str:
     return "OK"
 
 
-async def test_one_call_too_many_is_told_so_and_health_is_asked_as_ever(
-    running: Running, scope: pb.Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "MAX_CONCURRENT_CALLS", 4)
+async def test_one_call_too_many_is_told_so_and_health_is_asked_as_ever(start: Start, scope: pb.Scope) -> None:
+    running = await start(max_concurrent_calls=4)
     request = svc.GetContextRequest(scope=scope, input="x")
     with readers_held(running):
         calls = [asyncio.ensure_future(outcome(running.memory.GetContext(request))) for _ in range(7)]

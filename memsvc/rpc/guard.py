@@ -6,6 +6,7 @@ logged by type and place, and neither its text nor the caller's reaches log or w
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,9 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from memsvc import metrics
 from memsvc.auth import PACKAGE, Caller, Gate
+from memsvc.config import Settings
 from memsvc.errors import InvalidField, MemsvcError, RateLimited
+from memsvc.rules import rate
 from memsvc.worker import place
 
 log = structlog.get_logger()
@@ -29,9 +32,8 @@ DOMAIN = "memsvc"
 caller: ContextVar[Caller] = ContextVar("caller")
 """Who makes the call that is being answered."""
 
-MAX_CONCURRENT_CALLS = 1_000
-"""Calls answered at once; one more is told RATE_LIMITED and may come again. Health is asked as ever."""
 RETRY_AFTER_MS = 250
+"""When to come again where too many calls are under way: nobody can say when one of them ends."""
 
 BROKEN = "the daemon failed at this call; its log says where"
 
@@ -42,11 +44,19 @@ Behaviour = Callable[[Any, Call], Any]
 
 
 class Guard(grpc.aio.ServerInterceptor):
-    """Wraps every method of ours, once; health and reflection pass as they are."""
+    """Wraps every method of ours, once; health and reflection pass as they are.
 
-    def __init__(self, gate: Gate) -> None:
+    Of the settings it holds `max_concurrent_calls`, `calls_per_second` and `calls_burst`: a call beyond them is told
+    RATE_LIMITED at once, and waits nowhere. `clock` gives seconds that never step back.
+    """
+
+    def __init__(self, gate: Gate, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._gate = gate
+        self._most_running = settings.max_concurrent_calls
+        self._per_second, self._burst = settings.calls_per_second, settings.calls_burst
+        self._clock = clock
         self._running = 0
+        self._rates: dict[str, float] = {}
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
 
     async def intercept_service(
@@ -105,7 +115,7 @@ class Guard(grpc.aio.ServerInterceptor):
         code = "CANCELLED"
         self._running += 1
         try:
-            if self._running > MAX_CONCURRENT_CALLS:
+            if self._running > self._most_running:
                 raise RateLimited(RETRY_AFTER_MS)
             self._admit(method, request, context)
             yield
@@ -125,14 +135,24 @@ class Guard(grpc.aio.ServerInterceptor):
             metrics.call(method, code, time.perf_counter() - begun)
 
     def _admit(self, method: str, request: Any, context: Call) -> None:
-        """Raises unless the caller is known, may call the method, and asks about a tenant of theirs."""
+        """Raises unless the caller is known, calls no more than it may, and no method or tenant that it may not."""
         authorization = None
         if not self._gate.open:
             authorization = next((v for k, v in context.invocation_metadata() or () if k == "authorization"), None)
         who = self._gate.caller(authorization if isinstance(authorization, str) else None)
+        # Without credentials nobody can be told apart: there the limit on calls under way has to do.
+        if self._per_second and who.name:
+            self._check_rate(who.name)
         who.check_method(method)
         _admit_message(request, who)
         caller.set(who)
+
+    def _check_rate(self, name: str) -> None:
+        """Counts a call of the credential; raises RateLimited where that is one too many for now."""
+        now_s = self._clock()
+        self._rates[name], wait_s = rate.admit(self._rates.get(name, 0.0), now_s, self._per_second, self._burst)
+        if wait_s:
+            raise RateLimited(math.ceil(wait_s * 1000))
 
 
 def _admit_message(request: Any, who: Caller) -> None:

@@ -15,17 +15,25 @@ from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
-PAGE_BYTES = 3 << 20
 MAX_QUERY_BYTES = 4 << 10
 
 Call = grpc.aio.ServicerContext[Any, Any]
 
 
 class ThreadService(rpc.ThreadServiceServicer):
-    """Check, call, reply. `changed` is told of threads that may owe folding after a deletion, `gone` of lost ones."""
+    """Check, call, reply. `changed` is told of threads that may owe folding after a deletion, `gone` of lost ones.
 
-    def __init__(self, store: Store, changed: Callable[[Scope, str], None], gone: Callable[[Scope, str], None]) -> None:
-        self._store, self._changed, self._gone = store, changed, gone
+    The texts of a page of runs take at most `page_bytes`, or are those of a single run.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        changed: Callable[[Scope, str], None],
+        gone: Callable[[Scope, str], None],
+        page_bytes: int,
+    ) -> None:
+        self._store, self._changed, self._gone, self._page_bytes = store, changed, gone, page_bytes
 
     async def GetThread(self, request: svc.GetThreadRequest, context: Call) -> svc.GetThreadResponse:
         """See the contract."""
@@ -49,7 +57,8 @@ class ThreadService(rpc.ThreadServiceServicer):
         pager = Pager(self._store.secret, "runs", scope, thread_id, request.newest_first)
         page = pager.page(request.page_token, request.page_size, 50, 200)
         text_limit = BASIC_VIEW_BYTES if view == pb.RUN_VIEW_BASIC else 0
-        runs, after = await self._store.list_runs(scope, thread_id, page, request.newest_first, text_limit, PAGE_BYTES)
+        newest_first = request.newest_first
+        runs, after = await self._store.list_runs(scope, thread_id, page, newest_first, text_limit, self._page_bytes)
         return svc.ListRunsResponse(runs=map(convert.run, runs), next_page_token=pager.token(after))
 
     async def GetRun(self, request: svc.GetRunRequest, context: Call) -> svc.GetRunResponse:
