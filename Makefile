@@ -73,7 +73,7 @@ $(BIN)/python:
 # The build backend is installed first and by name, so that it is pinned as all the rest is.
 $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --constraint constraints.txt hatchling
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[server,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[server,console,dev]'
 	@touch $@
 
 $(BUF_INSTALLED):

@@ -1,0 +1,53 @@
+"""Where one begins: the memory that was looked at last, or the choice of one."""
+
+from __future__ import annotations
+
+from memsvc_client import PermissionDenied, Scope, Unimplemented
+from memsvc_client.services import OpsCalls
+from starlette.responses import RedirectResponse, Response
+
+from memsvc_console.daemon import one_page
+from memsvc_console.scopes import decode_scope, parse_scope, scope_path
+from memsvc_console.view import SCOPE_COOKIE, View, get_cookie, route
+
+LISTED = 200
+
+
+async def start(view: View) -> Response:
+    """Goes to the memory that was seen last, or to the only one there is; else offers the choice."""
+    settings = view.console.settings
+    latest = next(iter(seen(view)), settings.scopes[0] if len(settings.scopes) == 1 else None)
+    return RedirectResponse(scope_path(latest) + "/memory" if latest else "/scopes", 303)
+
+
+async def choose(view: View) -> Response:
+    """Offers the scopes of the settings, those seen before, and those that an admin's token may list."""
+    typed = {name: view.param(name, 200) for name in ("tenant", "agent", "user")}
+    wrong = False
+    if typed["tenant"] or typed["agent"]:
+        scope = parse_scope(typed["tenant"].strip(), typed["agent"].strip(), typed["user"].strip())
+        if scope is not None:
+            return RedirectResponse(scope_path(scope) + "/memory", 303)
+        wrong = True
+    listed, more = await _listed(view)
+    known = list(dict.fromkeys([*seen(view), *view.console.settings.scopes, *listed]))
+    offers = [(scope, scope_path(scope) + "/memory") for scope in known]
+    return view.render("scopes.html", 422 if wrong else 200, offers=offers, more=more, typed=typed, wrong=wrong)
+
+
+async def _listed(view: View) -> tuple[list[Scope], bool]:
+    """What an admin's token sees. A reviewer's may not ask."""
+    try:
+        found, token = await one_page(view.memory, OpsCalls.scopes.describe(None, page_size=LISTED))
+    except (PermissionDenied, Unimplemented):
+        return [], False
+    return list(found), bool(token)
+
+
+def seen(view: View) -> list[Scope]:
+    """The scopes that this browser saw, the latest first."""
+    words = get_cookie(view.request, SCOPE_COOKIE).split(",")
+    return [scope for scope in map(decode_scope, words) if scope is not None]
+
+
+ROUTES = [route("/", start), route("/scopes", choose)]

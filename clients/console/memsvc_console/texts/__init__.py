@@ -1,0 +1,5 @@
+"""Every sentence of the console, Chinese and English side by side: key → (中文, English). A table for each area."""
+
+from memsvc_console.texts import common, problems
+
+TEXTS: dict[str, tuple[str, str]] = {**common.TEXTS, **problems.TEXTS}

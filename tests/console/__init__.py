@@ -1,0 +1,1 @@
+"""The console: its pages by themselves, and in a real browser."""
