@@ -159,3 +159,11 @@ async def test_costs_are_what_the_provider_reported(start: Start, scope: pb.Scop
     # What was spent is not undone by deleting what it was spent on.
     await talk.delete_thread()
     assert (await talk.running.ops.GetUsage(svc.GetUsageRequest(scope=scope))).total == used.total
+
+
+async def test_without_provider_and_network_threads_work(start: Start, scope: pb.Scope) -> None:
+    talk = Talk(await start(), scope)
+    await talk.turns(*(f"第{i}个问题" for i in range(6)))
+    (op, *_) = await talk.ops()
+    assert (op.provider, op.usage.cost_micros, op.error_reason) == ("builtin", 0, "")
+    assert await talk.notices() == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from memsvc.store.sqlite.db import Database
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 async def test_what_was_acknowledged_survives_kill_9_whole_and_once(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ async def test_what_was_acknowledged_survives_kill_9_whole_and_once(tmp_path: Pa
     acknowledged: set[int] = set()
     for round_no in range(4):
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.crash.writer", str(path), str(round_no * 1_000_000)),
+            *(sys.executable, "-m", "tests.faults.writer", str(path), str(round_no * 1_000_000)),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )

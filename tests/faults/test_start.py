@@ -27,7 +27,7 @@ from memsvc.store.sqlite import migrate, start
 from memsvc.store.sqlite.db import Database
 from tests.units import contents, threads_left
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def sql(path: Path, *statements: str) -> None:

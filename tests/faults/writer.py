@@ -1,6 +1,6 @@
 """A process to be killed: writes numbers from many callers at once and says each on standard output once it is durable.
 
-python -m tests.crash.writer DATABASE FIRST
+python -m tests.faults.writer DATABASE FIRST
 """
 
 from __future__ import annotations
