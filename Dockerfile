@@ -39,7 +39,8 @@ from memsvc.tokens import Tokenizer; Tokenizer(Settings().tokenizer)" \
  && rm -rf /tmp/*
 
 # Off loopback the daemon wants credentials (`memsvc token init --directory /tokens` makes some into volumes mounted there),
-# or MEMSVC_ALLOW_REMOTE=true where the network keeps others out.
+# or MEMSVC_ALLOW_REMOTE=true where the network keeps others out; and MEMSVC_TLS_CERTIFICATE with MEMSVC_TLS_KEY, or
+# MEMSVC_ALLOW_PLAINTEXT=true where something else encrypts.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     TIKTOKEN_CACHE_DIR= \
     MEMSVC_LISTEN=0.0.0.0:50051 \

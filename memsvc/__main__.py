@@ -135,26 +135,9 @@ def _serve(_: argparse.Namespace) -> int:
 
 
 def _healthcheck(options: argparse.Namespace) -> int:
-    import grpc  # noqa: PLC0415
-    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
+    from memsvc import healthcheck  # noqa: PLC0415
 
-    from memsvc import config  # noqa: PLC0415
-
-    # Credentials that broke under a running daemon are a matter of its log: it serves on with the old ones.
-    without_credentials = {"MEMSVC_CREDENTIALS_FILE": "", "MEMSVC_ALLOW_REMOTE": "true"}
-    host, port = config.host_port(config.load(os.environ | without_credentials).listen)
-    if host in ("0.0.0.0", "[::]"):
-        host = "127.0.0.1"
-    with grpc.insecure_channel(f"{host}:{port}") as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        try:
-            answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=options.timeout)
-        except grpc.RpcError as error:
-            print(f"memsvc: {host}:{port} does not answer ({error.code().name})", file=sys.stderr)
-            return 1
-    name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
-    print(name)
-    return 0 if name == "SERVING" else 1
+    return healthcheck.run(options)
 
 
 def _token_create(options: argparse.Namespace) -> int:

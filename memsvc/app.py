@@ -36,6 +36,7 @@ from memsvc.rules.shown import Renderer
 from memsvc.server import Server, Services
 from memsvc.status import Status
 from memsvc.store import Recorded, Store, open_store
+from memsvc.tls import Certificates
 from memsvc.tokens import Tokenizer
 from memsvc.touches import Touches
 from memsvc.worker import Worker
@@ -89,6 +90,7 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
     """Runs a daemon for as long as the block lasts. `clock` gives microseconds since the epoch."""
     tokenizer = Tokenizer(settings.tokenizer)
     renderer = Renderer.of(tokenizer)
+    certificates = Certificates.open(settings)
     async with AsyncExitStack() as stack:
         store = await open_store(settings.database, renderer, settings.readers)
         stack.push_async_callback(store.close)
@@ -112,7 +114,7 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
             stack.push_async_callback(_end, counting)
         gate = Gate(settings.credentials)
         services = _services(means, renderer, worker, jobs, touches)
-        server = Server(services, Guard(gate, settings), settings)
+        server = Server(services, Guard(gate, settings), settings, certificates)
         for job in await jobs.due():
             worker.enqueue(job)
         worker.start()

@@ -92,6 +92,20 @@ class Settings(_Strict):
         False,
         description="listen off loopback without credentials: whoever reaches the port may do everything",
     )
+    allow_plaintext: bool = Field(
+        False, description="listen off loopback without TLS: whoever is on the way reads and changes what passes"
+    )
+    tls_certificate: str = Field(
+        "", description="PEM file of the certificate to show, and of those that lead to its authority; empty: no TLS"
+    )
+    tls_key: str = Field("", description="PEM file of the certificate's key, without a passphrase")
+    tls_client_ca: str = Field(
+        "", description="PEM file of authorities: only callers with a certificate of theirs get in; empty: any caller"
+    )
+    healthcheck_certificate: str = Field(
+        "", description="PEM file that `memsvc healthcheck` shows where certificates are asked for; empty: the daemon's"
+    )
+    healthcheck_key: str = Field("", description="PEM file of the key of that certificate")
     model_deadline_ms: Milliseconds = Field(60_000, description="longest model call")
     retry_first_ms: Milliseconds = Field(1_000, description="wait before a failed job's second attempt")
     retry_max_ms: Milliseconds = Field(60_000, description="longest wait between attempts; it doubles up to this")
@@ -159,11 +173,7 @@ class Settings(_Strict):
                 raise ValueError("local_fallback: names no entry of [providers]")
             if not fallback.local:
                 raise ValueError("local_fallback: that provider is not local; set local = true if it is")
-        if not self.credentials and not self.allow_remote and not is_loopback(host_port(self.listen)[0]):
-            raise ValueError(
-                "listen: off loopback without credentials; `memsvc token init` makes some, or set allow_remote = true "
-                "where the network itself keeps others out"
-            )
+        self._check_way_in()
         if self.page_bytes + PAGE_ROOM_BYTES > self.max_send_bytes:
             raise ValueError(
                 f"page_bytes: must leave {PAGE_ROOM_BYTES} bytes of max_send_bytes for what is around texts"
@@ -174,6 +184,27 @@ class Settings(_Strict):
         if len({c.token_hash for c in self.credentials}) != len(names):
             raise ValueError("credentials: two entries have the same token, and it would be unclear what it grants")
         return self
+
+    def _check_way_in(self) -> None:
+        """ValueError where what the daemon would offer to the network is less safe than somebody said it should be."""
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise ValueError("tls_key: and tls_certificate go together; set both, or neither")
+        if self.tls_client_ca and not self.tls_certificate:
+            raise ValueError("tls_client_ca: needs tls_certificate and tls_key; in plain text no certificate is shown")
+        if bool(self.healthcheck_certificate) != bool(self.healthcheck_key):
+            raise ValueError("healthcheck_key: and healthcheck_certificate go together; set both, or neither")
+        if is_loopback(host_port(self.listen)[0]):
+            return
+        if not self.credentials and not self.allow_remote:
+            raise ValueError(
+                "listen: off loopback without credentials; `memsvc token init` makes some, or set allow_remote = true "
+                "where the network itself keeps others out"
+            )
+        if not self.tls_certificate and not self.allow_plaintext:
+            raise ValueError(
+                "listen: off loopback in plain text; set tls_certificate and tls_key, or allow_plaintext = true where "
+                "something else encrypts or the network is your own"
+            )
 
     def limit_of(self, tenant_id: str, agent_id: str) -> Limit:
         """Returns the first limit that matches, or one that limits nothing."""

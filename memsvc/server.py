@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection
 from memsvc.config import Settings
 from memsvc.errors import AddressTaken
 from memsvc.rpc.guard import Guard
+from memsvc.tls import Certificates, Papers
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
@@ -58,6 +59,23 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     ]
 
 
+def _credentials(certificates: Certificates) -> grpc.ServerCredentials:
+    """TLS with these certificates; they are looked at again whenever somebody connects."""
+
+    def shown(papers: Papers) -> Any:
+        return grpc.ssl_server_certificate_configuration([(papers.key, papers.certificate)], papers.client_ca)
+
+    def renewed() -> Any:
+        papers = certificates.renewed()
+        return shown(papers) if papers else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        shown(certificates.papers),
+        renewed,
+        require_client_authentication=certificates.papers.client_ca is not None,
+    )
+
+
 @dataclass(frozen=True)
 class Services:
     """The implementations of the contract's services."""
@@ -98,7 +116,7 @@ class _Health(health.aio.HealthServicer):  # type: ignore[misc]  # the package h
 class Server:
     """The listening server. `port` is the one it got where port 0 was asked for."""
 
-    def __init__(self, services: Services, guard: Guard, settings: Settings) -> None:
+    def __init__(self, services: Services, guard: Guard, settings: Settings, certificates: Certificates | None) -> None:
         self._server = grpc.aio.server(
             interceptors=[guard], options=_options(settings), maximum_concurrent_rpcs=MAX_RECEIVED_CALLS
         )
@@ -112,7 +130,10 @@ class Server:
         self._names = [s.full_name for s in svc.DESCRIPTOR.services_by_name.values()]
         reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
         try:
-            self.port = self._server.add_insecure_port(settings.listen)
+            if certificates is None:
+                self.port = self._server.add_insecure_port(settings.listen)
+            else:
+                self.port = self._server.add_secure_port(settings.listen, _credentials(certificates))
         except RuntimeError:
             raise AddressTaken(settings.listen) from None
 

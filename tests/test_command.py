@@ -65,7 +65,7 @@ def test_tokens_are_made_once_each_for_one_reader_and_never_printed(
     assert main(["token", "init", "--directory", str(folder), "--tenants", "school-7", "school-8"]) == 0
     shown = capsys.readouterr().out
     credentials = folder / "credentials.toml"
-    gate = Gate(load({"MEMSVC_CREDENTIALS_FILE": str(credentials), "MEMSVC_LISTEN": "0.0.0.0:50051"}).credentials)
+    gate = Gate(load({"MEMSVC_CREDENTIALS_FILE": str(credentials)}).credentials)
     for role in ROLES:
         file = folder / role / "token"
         token = file.read_text("utf-8").strip()
@@ -129,7 +129,7 @@ def test_credentials_of_both_files_count(tmp_path: Path) -> None:
 
 
 def test_off_loopback_the_daemon_wants_credentials_or_a_word(tmp_path: Path) -> None:
-    everywhere = {"MEMSVC_LISTEN": "0.0.0.0:50051"}
+    everywhere = {"MEMSVC_LISTEN": "0.0.0.0:50051", "MEMSVC_ALLOW_PLAINTEXT": "true"}
     with pytest.raises(SettingWrong, match="credentials"):
         load(everywhere)
     assert load(everywhere | {"MEMSVC_ALLOW_REMOTE": "true"}).credentials == ()

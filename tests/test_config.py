@@ -72,6 +72,10 @@ def test_another_file_is_read_where_one_is_named(tmp_path: Path) -> None:
         (CREDENTIAL.replace("runner", "king"), {}, "credentials.0.role"),
         (CREDENTIAL.replace('["t"]', "[]"), {}, "credentials.0.tenants"),
         (CREDENTIAL.replace("sha256:", "secret:"), {}, "credentials.0.token_hash"),
+        ("", {"MEMSVC_TLS_CERTIFICATE": "c.pem"}, "tls_key"),
+        ("", {"MEMSVC_TLS_KEY": "k.pem"}, "MEMSVC_TLS_KEY"),
+        ("", {"MEMSVC_TLS_CLIENT_CA": "ca.pem"}, "MEMSVC_TLS_CLIENT_CA"),
+        ("", {"MEMSVC_HEALTHCHECK_KEY": "k.pem"}, "MEMSVC_HEALTHCHECK_KEY"),
         ("", {"MEMSVC_MAX_RECEIVE_BYTES": "1048576"}, "MEMSVC_MAX_RECEIVE_BYTES"),
         ("", {"MEMSVC_MAX_SEND_BYTES": "7340031"}, "page_bytes"),
         ("", {"MEMSVC_PAGE_BYTES": "13000000"}, "MEMSVC_PAGE_BYTES"),
@@ -105,8 +109,16 @@ def test_a_value_that_may_be_a_secret_is_not_quoted() -> None:
 
 
 def test_off_loopback_is_for_credentials_or_for_those_who_say_so() -> None:
-    assert loaded(CREDENTIAL, MEMSVC_LISTEN="0.0.0.0:1").listen == "0.0.0.0:1"
-    assert loaded("", MEMSVC_LISTEN="0.0.0.0:1", MEMSVC_ALLOW_REMOTE="true").allow_remote
+    away = {"MEMSVC_LISTEN": "0.0.0.0:1", "MEMSVC_ALLOW_PLAINTEXT": "true"}
+    assert loaded(CREDENTIAL, **away).listen == "0.0.0.0:1"
+    assert loaded("", **away, MEMSVC_ALLOW_REMOTE="true").allow_remote
+
+
+def test_off_loopback_is_for_tls_or_for_those_who_say_that_they_want_none() -> None:
+    away = {"MEMSVC_LISTEN": "0.0.0.0:1"}
+    with pytest.raises(SettingWrong, match="MEMSVC_LISTEN: off loopback in plain text"):
+        loaded(CREDENTIAL, **away)
+    assert loaded(CREDENTIAL, **away, MEMSVC_TLS_CERTIFICATE="c.pem", MEMSVC_TLS_KEY="k.pem").tls_key == "k.pem"
 
 
 def test_the_first_limit_that_matches_holds() -> None:

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "memsvc"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "log", "v1"),
     ("model", "config", "tokens", "worker"),
-    ("auth", "rules"),
+    ("auth", "rules", "tls"),
     ("llm", "store"),
     ("metrics",),
     ("modelwork", "touches"),
@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("rpc",),
     ("server",),
-    ("app", "transfer"),
+    ("app", "healthcheck", "transfer"),
     ("__main__",),
 )
 """A room (a module, or a folder with all that is in it) knows itself and the rooms of earlier layers, none beside it:
@@ -31,8 +31,9 @@ the request path (`memory`) and the background (`jobs`) do not know each other, 
 ALONE: dict[str, set[str]] = {
     "sqlite3": {"store/sqlite"},
     "aiosqlite": {"store/sqlite"},
-    "grpc": {"rpc", "server.py", "__main__.py"},
-    "grpc_health": {"server.py", "__main__.py"},
+    "grpc": {"rpc", "server.py", "healthcheck.py"},
+    "grpc_health": {"server.py", "healthcheck.py"},
+    "ssl": {"tls.py", "healthcheck.py"},
     "grpc_reflection": {"server.py"},
     "tiktoken": {"tokens.py"},
     "openai": {"llm.py"},

@@ -44,6 +44,8 @@ class ConnectionOptions(TypedDict, total=False):
     - `token`: sent with each call as `authorization: Bearer …`. Without TLS it can be read on the way.
     - `tls`: whether to encrypt. `root_certificates` (PEM) implies it and names whom to trust; without them
       it is whom gRPC trusts.
+    - `client_certificate`, `client_key` (PEM): shown to a daemon that asks callers for a certificate; they
+      imply TLS and go together.
     - `deadlines`: seconds that each kind of call may take, see `Deadlines`.
     - `backoff`: pauses between attempts, see `Backoff`.
     """
@@ -51,6 +53,8 @@ class ConnectionOptions(TypedDict, total=False):
     token: str
     tls: bool
     root_certificates: bytes | None
+    client_certificate: bytes | None
+    client_key: bytes | None
     deadlines: Deadlines
     backoff: Backoff
 
@@ -63,13 +67,19 @@ class Connection:
     token: str = field(default="", repr=False)
     tls: bool = False
     root_certificates: bytes | None = None
+    client_certificate: bytes | None = None
+    client_key: bytes | None = field(default=None, repr=False)
     deadlines: Deadlines = field(default_factory=Deadlines)
     backoff: Backoff = field(default_factory=Backoff)
 
+    def __post_init__(self) -> None:
+        if (self.client_certificate is None) != (self.client_key is None):
+            raise ValueError("client_certificate and client_key go together")
+
     def credentials(self) -> grpc.ChannelCredentials | None:
         """What the channel is secured with; None for plain text."""
-        if self.tls or self.root_certificates is not None:
-            return grpc.ssl_channel_credentials(self.root_certificates)
+        if self.tls or self.root_certificates is not None or self.client_certificate is not None:
+            return grpc.ssl_channel_credentials(self.root_certificates, self.client_key, self.client_certificate)
         return None
 
     def open(self, api: Any) -> Any:
