@@ -51,7 +51,7 @@ async def test_a_run_sees_the_runs_before_it(real_client: Client) -> None:
 
 async def test_a_context_is_what_it_says(real_client: Client) -> None:
     thread = await converse(real_client)
-    context = await real_client.ask(lambda m: m.get_context(SCOPE, "好", thread_id=thread, token_budget=400))
+    context = await real_client.ask(lambda m: m.get_context(SCOPE, "xyzzy", thread_id=thread, token_budget=400))
     assert (context.thread_id, context.thread_new, context.token_limit) == (thread, False, 400)
     assert 0 < context.token_count <= 400
     assert [section.kind for section in context.sections] == [mc.SectionKind.THREAD]
