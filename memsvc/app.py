@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from memsvc import config, metrics
+from memsvc import config, metrics, retention
 from memsvc.auth import Gate
 from memsvc.config import Settings
 from memsvc.errors import MemsvcError, SettingWrong
@@ -107,13 +107,18 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         jobs = Jobs(means, touches)
         worker: Worker[Job] = Worker(jobs.run, clock, settings.retry_first_ms, settings.retry_max_ms)
         stack.push_async_callback(worker.stop, settings.grace_ms)
+        followups = FollowUps(worker, jobs)
+        if any(limit.retention_days for limit in settings.limits):
+            keeping = retention.keep(store, settings, clock, followups.shortened)
+            retaining = asyncio.create_task(keeping, name="memsvc-retention")
+            stack.push_async_callback(_end, retaining)
         if settings.metrics_listen:
             stack.callback(metrics.serve(settings.metrics_listen))
-            metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()))
+            metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()), store.erasure_owed)
             counting = asyncio.create_task(_count_unfolded(store), name="memsvc-unfolded")
             stack.push_async_callback(_end, counting)
         gate = Gate(settings.credentials)
-        services = _services(means, renderer, worker, jobs, touches)
+        services = _services(means, renderer, worker, followups, touches)
         server = Server(services, Guard(gate, settings), settings, certificates)
         for job in await jobs.due():
             worker.enqueue(job)
@@ -127,30 +132,51 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         yield Daemon(address, store, worker, gate)
 
 
-def _services(means: ModelWork, renderer: Renderer, worker: Worker[Job], jobs: Jobs, touches: Touches) -> Services:
-    store, settings, clock = means.store, means.settings, means.now_us
+@dataclass(frozen=True)
+class FollowUps:
+    """What a change leaves for the worker to do, or to leave."""
 
-    def changed(scope: Scope, thread_id: str) -> None:
-        worker.enqueue(Job(JobKind.FOLD, scope, thread_id))
+    worker: Worker[Job]
+    jobs: Jobs
 
-    def gone(scope: Scope, thread_id: str) -> None:
-        for kind in (JobKind.FOLD, JobKind.EXTRACT):
-            worker.forget(Job(kind, scope, thread_id))
-
-    def recorded(scope: Scope, run: Recorded, outcome: RunOutcome) -> None:
+    def recorded(self, scope: Scope, run: Recorded, outcome: RunOutcome) -> None:
+        """A run was recorded."""
         if run.fold_due:
-            changed(scope, run.thread_id)
-        if outcome is RunOutcome.COMPLETED and jobs.extracts(scope):
-            worker.enqueue(Job(JobKind.EXTRACT, scope, run.thread_id))
+            self.worker.enqueue(Job(JobKind.FOLD, scope, run.thread_id))
+        if outcome is RunOutcome.COMPLETED and self.jobs.extracts(scope):
+            self.worker.enqueue(Job(JobKind.EXTRACT, scope, run.thread_id))
 
-    memory = Memory(store, renderer, settings, clock, recorded, touches.shown)
+    def shortened(self, scope: Scope, thread_id: str) -> None:
+        """A thread lost runs. What its jobs failed on may be what was deleted, so they start afresh."""
+        self.thread_gone(scope, thread_id)
+        self.worker.enqueue(Job(JobKind.FOLD, scope, thread_id))
+        if self.jobs.extracts(scope):
+            self.worker.enqueue(Job(JobKind.EXTRACT, scope, thread_id))
+
+    def thread_gone(self, scope: Scope, thread_id: str) -> None:
+        """A thread was deleted."""
+        for kind in (JobKind.FOLD, JobKind.EXTRACT):
+            self.worker.forget(Job(kind, scope, thread_id))
+
+    def scope_gone(self, scope: Scope) -> None:
+        """A scope was deleted."""
+        for job in self.worker.pending():
+            if job.scope == scope:
+                self.worker.forget(job)
+
+
+def _services(
+    means: ModelWork, renderer: Renderer, worker: Worker[Job], after: FollowUps, touches: Touches
+) -> Services:
+    store, settings, clock = means.store, means.settings, means.now_us
+    memory = Memory(store, renderer, settings, clock, after.recorded, touches.shown)
     status = Status(store, worker, means.models, settings.local_fallback, clock)
     return Services(
         memory=MemoryService(memory),
-        threads=ThreadService(store, changed, gone, settings.page_bytes),
+        threads=ThreadService(store, after.shortened, after.thread_gone, settings.page_bytes),
         recall=RecallService(memory),
         core=CoreService(store, clock),
-        ops=OpsService(store, settings, status),
+        ops=OpsService(store, settings, status, after.scope_gone),
     )
 
 

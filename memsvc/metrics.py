@@ -36,6 +36,9 @@ _memory_cost = Counter(
 _queue = Gauge("memsvc_pending_jobs", "Jobs that wait, run, or will be tried again.", registry=registry)
 _failed = Gauge("memsvc_failed_jobs", "Jobs whose last attempt failed.", registry=registry)
 _unfolded = Gauge("memsvc_unfolded_runs", "Runs that neither a summary nor the recent window shows.", registry=registry)
+_erasure = Gauge(
+    "memsvc_erasure_owed", "1 while words of something deleted may still be in the log of the file.", registry=registry
+)
 
 
 def call(method: str, code: str, seconds: float) -> None:
@@ -52,10 +55,11 @@ def memory_op(op: NewOp) -> None:
     _memory_cost.labels(op.provider).inc(op.usage.cost_micros)
 
 
-def watch(pending: Callable[[], int], failed: Callable[[], int]) -> None:
-    """Takes the depth of the queue from these whenever somebody asks."""
+def watch(pending: Callable[[], int], failed: Callable[[], int], erasure_owed: Callable[[], bool]) -> None:
+    """Takes the depth of the queue, and what deletions owe, from these whenever somebody asks."""
     _queue.set_function(pending)
     _failed.set_function(failed)
+    _erasure.set_function(erasure_owed)
 
 
 def unfolded(count: int) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.recall import Hit, index_run, search, unindex_run, unindex_thread
+from memsvc.store.sqlite.recall import Hit, index_run, search, unindex_runs
 
 SMALL_TALK = [
     "帮我写一首关于秋天的诗",
@@ -201,7 +201,7 @@ def test_a_neighbours_words_leave_with_the_neighbour() -> None:
         index(db, 1, "a hotel in Hangzhou", thread=1)
         index(db, 2, "cheaper please", thread=1)
         before = dict(find(db, "cheaper hotel"))[2]
-        unindex_run(db, 1, 1)
+        unindex_runs(db, 1, [1])
         after = dict(find(db, "cheaper hotel"))[2]
     with opened() as db:
         index(db, 2, "cheaper please", thread=1)
@@ -248,7 +248,7 @@ def test_a_large_index_has_each_posting_once_and_finds_every_run() -> None:
         assert len(common) == 5
 
         for sequence in range(1, 401):
-            unindex_run(db, 1, sequence)
+            unindex_runs(db, 1, [sequence])
         assert everything(db) == [[], [], [], []]
 
 
@@ -256,12 +256,13 @@ def test_a_deleted_thread_takes_its_runs_along_and_no_others() -> None:
     with opened() as db:
         for sequence in range(1, 301):
             index(db, sequence, f"{talk(sequence, 150)} needle{sequence}", thread=sequence % 3)
-        unindex_thread(db, 1, 1)
+        thread = [n for n in range(1, 301) if n % 3 == 1]
+        unindex_runs(db, 1, thread)
         left = [n for n in range(1, 301) if n % 3 != 1]
         assert [n for n in range(1, 301) if find(db, f"needle{n}")[0].sequence == n] == left
         assert db.execute("SELECT entries FROM recall_scopes").fetchone() == (len(left),)
-        unindex_thread(db, 1, 1)
-        unindex_thread(db, 2, 2)
+        unindex_runs(db, 1, thread)
+        unindex_runs(db, 2, [2])
         assert db.execute("SELECT entries FROM recall_scopes").fetchone() == (len(left),)
 
 
@@ -277,7 +278,7 @@ def test_nothing_of_a_deleted_run_is_left_in_the_file(tmp_path: Path) -> None:
         content = (tmp_path / "index.db").read_bytes()
         assert content.count(own[:8]) == 2, "the run is not on a page yet"
         db.execute("BEGIN IMMEDIATE")
-        unindex_run(db, 1, 200)
+        unindex_runs(db, 1, [200])
         db.execute("COMMIT")
         content = (tmp_path / "index.db").read_bytes()
     assert not [p for p in range(0, len(own), 8) if own[p : p + 8] in content]
@@ -302,5 +303,5 @@ def test_indexing_and_unindexing_a_run_restores_the_tables(
         assert all(0 < hit.score <= 1 for hit in hits)
         assert hits == sorted(hits, key=lambda hit: hit.score, reverse=True)
         assert bool(hits) >= bool(count_terms(text))
-        unindex_run(db, scope, 99)
+        unindex_runs(db, scope, [99])
         assert everything(db) == untouched

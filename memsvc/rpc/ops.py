@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -10,6 +10,7 @@ import grpc
 
 from memsvc.config import Settings
 from memsvc.errors import InvalidField, ScopeDenied
+from memsvc.model import Scope
 from memsvc.rpc import checks, convert
 from memsvc.rpc.guard import caller
 from memsvc.rpc.pages import Pager
@@ -24,10 +25,10 @@ Call = grpc.aio.ServicerContext[Any, Any]
 
 
 class OpsService(rpc.OpsServiceServicer):
-    """Check, call, reply. `status` tells of the worker and the providers."""
+    """Check, call, reply. `status` tells of the worker and the providers, `gone` is told of deleted scopes."""
 
-    def __init__(self, store: Store, settings: Settings, status: Status) -> None:
-        self._store, self._settings, self._status = store, settings, status
+    def __init__(self, store: Store, settings: Settings, status: Status, gone: Callable[[Scope], None]) -> None:
+        self._store, self._settings, self._status, self._gone = store, settings, status, gone
 
     async def GetUsage(self, request: svc.GetUsageRequest, context: Call) -> svc.GetUsageResponse:
         """See the contract."""
@@ -119,8 +120,15 @@ class OpsService(rpc.OpsServiceServicer):
         raise NotImplementedError
 
     async def DeleteScope(self, request: svc.DeleteScopeRequest, context: Call) -> svc.DeleteScopeResponse:
-        """See the contract; not built yet."""
-        raise NotImplementedError
+        """See the contract."""
+        scope = checks.scope(request.scope)
+        deleted = await self._store.delete_scope(scope)
+        self._gone(scope)
+        return svc.DeleteScopeResponse(
+            deleted_thread_count=deleted.threads,
+            deleted_run_count=deleted.runs,
+            deleted_fact_count=deleted.facts,
+        )
 
 
 def _span(request: svc.GetUsageRequest | svc.ListMemoryOpsRequest) -> tuple[int | None, int | None]:

@@ -27,6 +27,7 @@ from memsvc.store.core import (
 )
 from memsvc.store.values import (
     ContextRead,
+    DeletedScope,
     DueRun,
     Fold,
     FoldState,
@@ -44,6 +45,7 @@ from memsvc.store.values import (
 __all__ = [
     "ContextRead",
     "CoreStore",
+    "DeletedScope",
     "DueRun",
     "ExtractState",
     "FactChange",
@@ -129,11 +131,37 @@ class Store(CoreStore, Protocol):
     async def set_thread_state(self, scope: Scope, thread_id: str, state: ThreadState) -> Thread:
         """Hides a thread from lists or shows it again. ThreadNotInScope."""
 
+    # -- deletion: hidden from everybody at once; a call returns when nothing is left in the rows and the files
+
     async def delete_thread(self, scope: Scope, thread_id: str) -> int:
-        """Deletes a thread, its runs, entries and summaries; leaves tombstones. Returns the number of runs."""
+        """Deletes a thread, its runs, entries and summaries; leaves tombstones. Returns the number of runs.
+
+        ThreadNotInScope.
+        """
 
     async def delete_run(self, scope: Scope, run_id: str) -> str:
-        """Deletes a run likewise; a summary that covered it falls back to a checkpoint. Returns the thread's id."""
+        """Deletes a run likewise; a summary that covered it falls back to a checkpoint. Returns the thread's id.
+
+        RunNotFound.
+        """
+
+    async def delete_scope(self, scope: Scope) -> DeletedScope:
+        """Deletes all of a scope but the tombstones of its runs and threads; one that holds nothing is no error."""
+
+    async def scopes(self) -> list[Scope]:
+        """Returns every scope that anything was ever kept of."""
+
+    async def aged_threads(self, scope: Scope, before_us: int) -> list[str]:
+        """Returns the threads whose first run was recorded before that time."""
+
+    async def expire(self, scope: Scope, thread_id: str, before_us: int) -> bool:
+        """Deletes a batch of a thread's first runs, those recorded before that time; returns whether more are left.
+
+        A thread of which nothing is left is deleted; one that is gone is no error.
+        """
+
+    def erasure_owed(self) -> bool:
+        """Tells whether words of something deleted may still be in the files, because a read keeps them there."""
 
     # -- folding
 

@@ -118,6 +118,14 @@ class Found(NamedTuple):
     output: str
 
 
+class DeletedScope(NamedTuple):
+    """How much a scope held that was deleted."""
+
+    threads: int
+    runs: int
+    facts: int
+
+
 class NewOp(NamedTuple):
     """One model call to write down; see model.MemoryOp."""
 

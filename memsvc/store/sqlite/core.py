@@ -145,15 +145,14 @@ def touch_facts(db: sqlite3.Connection, scope: Scope, fact_ids: Sequence[str], n
     )
 
 
-def drop_sources(db: sqlite3.Connection, runs: str, value: int) -> None:
-    """Takes the runs that `runs` (a condition on table runs) chooses out of all sources, before they are deleted.
+def drop_sources(db: sqlite3.Connection, runs: str, value: int | str) -> None:
+    """Takes the runs that `runs` (a query for their sequences) chooses out of all sources, before they are deleted.
 
     Candidates that have no source left go; facts stay.
     """
-    chosen = f"SELECT sequence FROM runs WHERE {runs}"
-    db.execute(f"DELETE FROM fact_sources WHERE sequence IN ({chosen})", (value,))
+    db.execute(f"DELETE FROM fact_sources WHERE sequence IN ({runs})", (value,))
     losing = db.execute(
-        f"DELETE FROM candidate_sources WHERE sequence IN ({chosen}) RETURNING candidate_no", (value,)
+        f"DELETE FROM candidate_sources WHERE sequence IN ({runs}) RETURNING candidate_no", (value,)
     ).fetchall()
     drop_candidates(
         db,

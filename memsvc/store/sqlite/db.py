@@ -146,10 +146,12 @@ class Database:
     path: str
     secret: bytes
     """32 random bytes, drawn when the file was made: what is keyed with them is not to be forged from outside."""
+    loop: asyncio.AbstractEventLoop
+    """The loop that opened it, and on which it is used."""
 
     def __init__(self, path: str | os.PathLike[str], readers: int) -> None:
         self.path = os.path.realpath(path)
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._waiting: deque[_Unit] = deque()
         self._closing: asyncio.Task[None] | None = None
         self._lock: int | None = None
@@ -226,7 +228,7 @@ class Database:
         self._refuse_if_closing()
         if reader.waiting >= WAITING_UNITS:
             raise RateLimited(RETRY_AFTER_MS)
-        unit = _Unit(call, self._loop.create_future())
+        unit = _Unit(call, self.loop.create_future())
         reader.waiting += 1
         reader.submit(partial(self._run_read, reader, unit))
         return cast(T, await unit.future)
@@ -241,7 +243,7 @@ class Database:
         self._refuse_if_closing()
         if len(self._waiting) >= WAITING_UNITS:
             raise RateLimited(RETRY_AFTER_MS)
-        unit = _Unit(lambda connection: fn(connection, *args, **kwargs), self._loop.create_future())
+        unit = _Unit(lambda connection: fn(connection, *args, **kwargs), self.loop.create_future())
         # One call of `_run_writes` a unit is queued, and each takes all units that wait: the first after a commit finds
         # everybody who came meanwhile, the others find nothing. So nobody waits for company, and nobody is forgotten.
         self._waiting.append(unit)
@@ -254,7 +256,7 @@ class Database:
         False when a read stood in the way: try again. Writes wait meanwhile, at most a moment beyond the work itself.
         """
         self._refuse_if_closing()
-        unit = _Unit(_empty_log, self._loop.create_future())
+        unit = _Unit(_empty_log, self.loop.create_future())
         self._writer.submit(partial(self._run_bare, unit))
         return cast(bool, await unit.future)
 
@@ -289,7 +291,7 @@ class Database:
                 unit.value = unit.call(connection)
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        self._loop.call_soon_threadsafe(self._settle_read, reader, unit)
+        self.loop.call_soon_threadsafe(self._settle_read, reader, unit)
 
     def _settle_read(self, reader: _Link, unit: _Unit) -> None:
         reader.waiting -= 1
@@ -298,7 +300,7 @@ class Database:
     def _run_bare(self, unit: _Unit, connection: sqlite3.Connection) -> None:
         with unit:
             unit.value = unit.call(connection)
-        self._loop.call_soon_threadsafe(unit.settle)
+        self.loop.call_soon_threadsafe(unit.settle)
 
     def _run_writes(self, connection: sqlite3.Connection) -> None:
         """Runs the units that wait as one batch, and answers all of them with one wake-up of the loop."""
@@ -316,7 +318,7 @@ class Database:
                 self._waiting.extendleft(reversed(batch[done:]))
                 del batch[done:]
         if batch:
-            self._loop.call_soon_threadsafe(_settle_all, batch)
+            self.loop.call_soon_threadsafe(_settle_all, batch)
 
 
 def _settle_all(batch: Sequence[_Unit]) -> None:

@@ -85,7 +85,10 @@ def usage(
     if not thread_id:
         queries.append((False, _sums("deleted_usage", "NULL", "")))
     names = {None: ""} | dict(
-        db.execute("SELECT thread_no, thread_id FROM threads WHERE scope_no = ?", (scope_no,)).fetchall()
+        db.execute(
+            "SELECT thread_no, CASE state WHEN 0 THEN '' ELSE thread_id END FROM threads WHERE scope_no = ?",
+            (scope_no,),
+        ).fetchall()
     )
     return [
         UsageRow(created_us, provider, names[number], memory, Usage(*sums_of))
@@ -119,8 +122,9 @@ def list_ops(
     else:
         scope_no, thread_no = find_scope(db, scope), None
     rows = db.execute(
-        "SELECT op_no, coalesce(thread_id, ''), kind, provider, model, input_tokens, output_tokens, cost_micros, "
-        "error_reason, memory_ops.created_us, duration_ms FROM memory_ops LEFT JOIN threads USING (thread_no) "
+        "SELECT op_no, CASE WHEN state > 0 THEN thread_id ELSE '' END, kind, provider, model, input_tokens, "
+        "output_tokens, cost_micros, error_reason, memory_ops.created_us, duration_ms "
+        "FROM memory_ops LEFT JOIN threads USING (thread_no) "
         "WHERE memory_ops.scope_no = :scope_no AND (:after = 0 OR op_no < :after) "
         "AND (:start IS NULL OR memory_ops.created_us >= :start) AND (:end IS NULL OR memory_ops.created_us < :end)"
         + (" AND thread_no = :thread_no" if thread_id else "")

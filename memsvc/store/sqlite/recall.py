@@ -74,19 +74,12 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     pages.sink(db, scope_no)
 
 
-def unindex_run(db: sqlite3.Connection, scope_no: int, sequence: int) -> None:
-    """Takes a run out of the index, postings and counts; nothing happens when it is not in."""
-    _unindex(db, scope_no, "sequence = ?", sequence)
-
-
-def unindex_thread(db: sqlite3.Connection, scope_no: int, thread_no: int) -> None:
-    """Takes all runs of a thread out of the index."""
-    _unindex(db, scope_no, "thread_no = ?", thread_no)
-
-
-def _unindex(db: sqlite3.Connection, scope_no: int, condition: str, value: int) -> None:
+def unindex_runs(db: sqlite3.Connection, scope_no: int, sequences: Sequence[int]) -> None:
+    """Takes runs out of the index, postings and counts; nothing happens for those that are not in."""
     rows = db.execute(
-        f"SELECT entry_no, postings FROM recall_entries WHERE {condition} AND scope_no = ?", (value, scope_no)
+        "SELECT entry_no, postings FROM recall_entries WHERE scope_no = ? AND sequence IN "
+        "(SELECT value FROM json_each(?))",
+        (scope_no, str(list(sequences))),
     ).fetchall()
     if not rows:
         return
@@ -295,7 +288,8 @@ _ENTRIES = """SELECT entry_no, sequence, postings,
             AND b.entry_no < e.entry_no),
         (SELECT coalesce(min(entry_no), 0) FROM recall_entries AS a WHERE a.thread_no = e.thread_no
             AND a.entry_no > e.entry_no)
-    FROM recall_entries AS e WHERE scope_no = ? AND entry_no IN (SELECT value FROM json_each(?))"""
+    FROM recall_entries AS e WHERE scope_no = ? AND entry_no IN (SELECT value FROM json_each(?))
+        AND thread_no NOT IN (SELECT thread_no FROM doomed WHERE thread_no IS NOT NULL)"""
 
 
 @lru_cache(maxsize=65_536)

@@ -11,7 +11,7 @@ from memsvc.rules.context import Hit, Memory, PastRun
 from memsvc.rules.shown import Renderer
 from memsvc.store import ContextRead, PreparedRun, Question, Recorded, ThreadRef
 from memsvc.store.sqlite import core, recall
-from memsvc.store.sqlite.scopes import Found, buried, ensure_scope, find_scope, find_thread
+from memsvc.store.sqlite.scopes import Found, ensure_scope, find_scope, find_thread, run_is_gone
 
 MAX_WAITING = 160
 """Unfolded runs that a block looks at; more than that many lines do not fit into the thread section."""
@@ -76,7 +76,7 @@ def record_run(
     scope_no = ensure_scope(db, scope)
     if again := _recorded_before(db, secret, scope, scope_no, ref, prepared):
         return again
-    if buried(db, secret, scope, scope_no, "run", run.run_id):
+    if run_is_gone(db, secret, scope, scope_no, run.run_id):
         raise Deleted("run")
     opened = ref if any(ref) else ThreadRef(prepared.fresh_thread_id)
     found = find_thread(db, secret, scope, scope_no, opened)
@@ -127,13 +127,15 @@ def _recorded_before(
 ) -> Recorded | None:
     run = prepared.run
     row = db.execute(
-        "SELECT sequence, input, output, outcome, thread_id FROM runs JOIN threads USING (thread_no) "
+        "SELECT sequence, input, output, outcome, thread_id, state FROM runs JOIN threads USING (thread_no) "
         "WHERE runs.scope_no = ? AND run_id = ?",
         (scope_no, run.run_id),
     ).fetchone()
     if not row:
         return None
-    sequence, given, output, outcome, thread_id = row
+    sequence, given, output, outcome, thread_id, state = row
+    if not state:
+        raise Deleted("run")
     named = find_thread(db, secret, scope, scope_no, ref).thread_id if any(ref) else thread_id
     if (given, output, outcome, thread_id) != (run.input, run.output, run.outcome, named):
         raise RunConflict

@@ -36,6 +36,12 @@ def ensure_scope(db: sqlite3.Connection, scope: Scope) -> int:
     return made
 
 
+def scopes(db: sqlite3.Connection) -> list[Scope]:
+    """See Store.scopes."""
+    rows = db.execute("SELECT tenant_id, agent_id, user_id FROM scopes WHERE tenant_id <> '' ORDER BY scope_no")
+    return [Scope(*row) for row in rows]
+
+
 def find_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, ref: ThreadRef) -> Found:
     """Returns the thread that `ref` names, whether or not anything was recorded in it.
 
@@ -44,8 +50,12 @@ def find_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: i
     """
     if ref.thread_key:
         return _find_keyed(db, secret, scope, scope_no, ref.thread_key)
-    row = db.execute("SELECT thread_no, scope_no FROM threads WHERE thread_id = ?", (ref.thread_id,)).fetchone()
+    row = db.execute(
+        "SELECT thread_no, scope_no FROM threads WHERE thread_id = ? AND state > 0", (ref.thread_id,)
+    ).fetchone()
     if row:
+        if row[1] in _hidden(db, scope_no):
+            raise Deleted("thread")
         if row[1] != scope_no:
             raise ThreadNotInScope
         return Found(ref.thread_id, row[0])
@@ -78,11 +88,26 @@ def bury(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kin
 
 def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> int:
     """Returns how often `name` was buried; 0 where it was not."""
-    row = db.execute(
-        "SELECT count FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?",
-        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
+    (count,) = db.execute(
+        "SELECT coalesce(sum(count), 0) FROM tombstones WHERE kind = ? AND digest = ? AND scope_no IN "
+        "(SELECT ?3 UNION ALL SELECT hidden_no FROM doomed WHERE scope_no = ?3 AND hidden_no IS NOT NULL)",
+        (kind, ids.tombstone(secret, scope, kind, name), scope_no),
     ).fetchone()
-    return row[0] if row else 0
+    return int(count)
+
+
+def run_is_gone(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, run_id: str) -> bool:
+    """Tells whether a run of that id was deleted: buried, or with its scope hidden and not taken out yet."""
+    return bool(buried(db, secret, scope, scope_no, "run", run_id)) or any(
+        db.execute("SELECT 1 FROM runs WHERE scope_no = ? AND run_id = ?", (hidden_no, run_id)).fetchone()
+        for hidden_no in _hidden(db, scope_no)
+    )
+
+
+def _hidden(db: sqlite3.Connection, scope_no: int) -> list[int]:
+    """Returns what bore the scope's names before and is being taken out (see deletion.py); nearly always nothing."""
+    rows = db.execute("SELECT hidden_no FROM doomed WHERE scope_no = ? AND hidden_no IS NOT NULL", (scope_no,))
+    return [hidden_no for (hidden_no,) in rows]
 
 
 def _find_keyed(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, key: str) -> Found:

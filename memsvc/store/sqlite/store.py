@@ -5,15 +5,17 @@ The units are functions of a connection, in the files beside this one, by subjec
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import (
     ContextRead,
+    DeletedScope,
     ExtractState,
     FactChange,
     Fold,
@@ -32,11 +34,12 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, extraction, folding, ops, runs, threads
+from memsvc.store.sqlite import core, deletion, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.janitor import Janitor
 
-ERASE_ATTEMPTS = 50
-ERASE_PAUSE_S = 0.01
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -45,6 +48,7 @@ class SqliteStore:
     def __init__(self, db: Database, renderer: Renderer) -> None:
         self._db, self._renderer = db, renderer
         self._read, self._write = db.read, db.write
+        self._janitor = Janitor(db)
 
     @classmethod
     async def open(cls, path: Path, renderer: Renderer, readers: int) -> SqliteStore:
@@ -58,6 +62,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See Store."""
+        await self._janitor.stop()
         await self._db.close()
 
     # -- the runner's two calls
@@ -110,26 +115,39 @@ class SqliteStore:
 
     async def delete_thread(self, scope: Scope, thread_id: str) -> int:
         """See Store."""
-        deleted = await self._write(threads.delete_thread, self.secret, scope, thread_id)
-        await self._erase()
-        return deleted
+        return await self._delete(deletion.delete_thread, self.secret, scope, thread_id)
 
     async def delete_run(self, scope: Scope, run_id: str) -> str:
         """See Store."""
-        thread_id = await self._write(threads.delete_run, self.secret, scope, run_id)
-        await self._erase()
-        return thread_id
+        return await self._delete(deletion.delete_run, self.secret, scope, run_id)
 
-    async def _erase(self) -> None:
-        """Empties the log, which still holds the pages as they were: the file itself overwrites what it deletes.
+    async def delete_scope(self, scope: Scope) -> DeletedScope:
+        """See Store."""
+        return await self._delete(deletion.delete_scope, self.secret, scope)
 
-        A read that is under way keeps its snapshot; it is waited for a moment. What is then still in the log leaves it
-        with the next deletion or at the stop.
-        """
-        for _ in range(ERASE_ATTEMPTS):
-            if await self._db.checkpoint():
-                return
-            await asyncio.sleep(ERASE_PAUSE_S)
+    async def scopes(self) -> list[Scope]:
+        """See Store."""
+        return await self._db.read_slowly(scopes.scopes)
+
+    async def aged_threads(self, scope: Scope, before_us: int) -> list[str]:
+        """See Store."""
+        return await self._db.read_slowly(deletion.aged_threads, scope, before_us)
+
+    async def expire(self, scope: Scope, thread_id: str, before_us: int) -> bool:
+        """See Store."""
+        return await self._delete(deletion.expire, self.secret, scope, thread_id, before_us)
+
+    async def _delete(
+        self, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Runs a unit that deletes, and answers when its words are gone from the files as well."""
+        deleted = await self._write(unit, *args, **kwargs)
+        await self._janitor.done(self._janitor.ask())
+        return deleted
+
+    def erasure_owed(self) -> bool:
+        """See Store."""
+        return self._janitor.owes
 
     # -- folding
 
@@ -178,7 +196,7 @@ class SqliteStore:
 
     async def delete_fact(self, scope: Scope, fact_id: str, by: str, now_us: int) -> None:
         """See Store."""
-        await self._write(core.delete_fact, self.secret, scope, fact_id, by, now_us)
+        await self._delete(core.delete_fact, self.secret, scope, fact_id, by, now_us)
 
     async def list_candidates(self, scope: Scope, page: Page) -> tuple[list[Candidate], int]:
         """See Store."""
@@ -190,7 +208,7 @@ class SqliteStore:
 
     async def reject_candidate(self, scope: Scope, candidate_id: str, by: str, now_us: int) -> None:
         """See Store."""
-        await self._write(core.reject_candidate, self.secret, scope, candidate_id, by, now_us)
+        await self._delete(core.reject_candidate, self.secret, scope, candidate_id, by, now_us)
 
     async def touch_facts(self, scope: Scope, fact_ids: Sequence[str], now_us: int) -> None:
         """See Store."""

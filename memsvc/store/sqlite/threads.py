@@ -1,4 +1,4 @@
-"""Threads and their runs as people see and delete them."""
+"""Threads and their runs as people see and name them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from memsvc.errors import RunNotFound
-from memsvc.model import RECENT_RUNS, Run, RunOutcome, Scope, Thread, ThreadState, Usage
-from memsvc.rules.shown import title
+from memsvc.model import Run, RunOutcome, Scope, Thread, ThreadState, Usage
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import Found, Page
-from memsvc.store.sqlite import core, recall
-from memsvc.store.sqlite.scopes import bury, find_recorded, find_scope
+from memsvc.store.sqlite import recall
+from memsvc.store.sqlite.scopes import find_recorded, find_scope
 
 _THREAD = """
     SELECT thread_id, title, state, run_count, summary, folded_count, created_us, updated_us, thread_key FROM threads
@@ -97,7 +96,9 @@ def list_runs(
 
 def get_run(db: sqlite3.Connection, scope: Scope, run_id: str) -> Run:
     """See Store.get_run."""
-    row = db.execute(_RUN + "WHERE runs.scope_no = ? AND run_id = ?", (find_scope(db, scope), run_id)).fetchone()
+    row = db.execute(
+        _RUN + "WHERE runs.scope_no = ? AND run_id = ? AND state > 0", (find_scope(db, scope), run_id)
+    ).fetchone()
     if not row:
         raise RunNotFound
     return _to_run(row, 0)
@@ -137,103 +138,6 @@ def set_thread_state(db: sqlite3.Connection, scope: Scope, thread_id: str, state
     _, thread_no = find_recorded(db, scope, thread_id)
     db.execute("UPDATE threads SET state = ? WHERE thread_no = ?", (state, thread_no))
     return _thread(db, scope, thread_id)
-
-
-def delete_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, thread_id: str) -> int:
-    """See Store.delete_thread."""
-    scope_no, thread_no = find_recorded(db, scope, thread_id)
-    for (run_id,) in db.execute("SELECT run_id FROM runs WHERE thread_no = ?", (thread_no,)).fetchall():
-        bury(db, secret, scope, scope_no, "run", run_id)
-    bury(db, secret, scope, scope_no, "thread", thread_id)
-    (key,) = db.execute("SELECT thread_key FROM threads WHERE thread_no = ?", (thread_no,)).fetchone()
-    if key:
-        bury(db, secret, scope, scope_no, "key", key)
-    core.drop_sources(db, "thread_no = ?", thread_no)
-    recall.unindex_thread(db, scope_no, thread_no)
-    _keep_usage(db, "thread_no = ?", thread_no)
-    db.execute("UPDATE memory_ops SET thread_no = NULL WHERE thread_no = ?", (thread_no,))
-    db.execute("DELETE FROM checkpoints WHERE thread_no = ?", (thread_no,))
-    deleted = db.execute("DELETE FROM runs WHERE thread_no = ?", (thread_no,)).rowcount
-    db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
-    return deleted
-
-
-def delete_run(db: sqlite3.Connection, secret: bytes, scope: Scope, run_id: str) -> str:
-    """See Store.delete_run."""
-    row = db.execute(
-        "SELECT runs.scope_no, thread_no, sequence, thread_id FROM runs JOIN threads USING (thread_no) "
-        "WHERE runs.scope_no = ? AND run_id = ?",
-        (find_scope(db, scope), run_id),
-    ).fetchone()
-    if not row:
-        raise RunNotFound
-    scope_no, thread_no, sequence, thread_id = row
-    bury(db, secret, scope, scope_no, "run", run_id)
-    core.drop_sources(db, "sequence = ?", sequence)
-    recall.unindex_run(db, scope_no, sequence)
-    _keep_usage(db, "sequence = ?", sequence)
-    db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
-    _fall_back(db, thread_no, sequence)
-    _redraw(db, thread_no)
-    return str(thread_id)
-
-
-def _fall_back(db: sqlite3.Connection, thread_no: int, deleted: int) -> None:
-    """Takes the summary back to before the deleted run, and out of the window that is left.
-
-    When a run of the window goes, an older one moves into it; shown word for word, it must not be in the summary too.
-    """
-    (folded_upto,) = db.execute("SELECT folded_upto FROM threads WHERE thread_no = ?", (thread_no,)).fetchone()
-    window = db.execute(
-        "SELECT sequence FROM runs WHERE thread_no = ? ORDER BY sequence DESC LIMIT ?",
-        (thread_no, RECENT_RUNS),
-    ).fetchall()
-    bounds = [sequence for (sequence,) in window] + ([deleted] if deleted <= folded_upto else [])
-    # The draft may hold words of the deleted run; whatever it holds is made again.
-    db.execute(
-        "UPDATE threads SET run_count = run_count - 1, revision = revision + 1, draft = '', draft_offset = 0 "
-        "WHERE thread_no = ?",
-        (thread_no,),
-    )
-    if bounds and folded_upto < min(bounds):
-        return
-    bound = min(bounds, default=0)
-    db.execute("DELETE FROM checkpoints WHERE thread_no = ? AND folded_upto >= ?", (thread_no, bound))
-    kept = db.execute(
-        "SELECT summary, summary_providers, folded_upto, folded_count FROM checkpoints "
-        "WHERE thread_no = ? ORDER BY folded_upto DESC LIMIT 1",
-        (thread_no,),
-    ).fetchone()
-    db.execute(
-        "UPDATE threads SET summary = ?, summary_providers = ?, folded_upto = ?, folded_count = ? WHERE thread_no = ?",
-        (*(kept or ("", "[]", 0, 0)), thread_no),
-    )
-
-
-def _redraw(db: sqlite3.Connection, thread_no: int) -> None:
-    """Draws the title and the place in lists anew, from the runs that are left."""
-    # Cut here and not by SQLite, whose substr() ends at a NUL.
-    first = db.execute(
-        "SELECT input, own_offset FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT 1", (thread_no,)
-    ).fetchone()
-    db.execute(
-        """
-        UPDATE threads SET title = CASE WHEN title_named THEN title ELSE :title END,
-            last_sequence = coalesce((SELECT max(sequence) FROM runs WHERE thread_no = :thread_no), 0),
-            updated_us = coalesce((SELECT created_us FROM runs WHERE thread_no = :thread_no
-                                   ORDER BY sequence DESC LIMIT 1), updated_us)
-        WHERE thread_no = :thread_no
-        """,
-        {"title": title(first[0][first[1] :]) if first else "", "thread_no": thread_no},
-    )
-
-
-def _keep_usage(db: sqlite3.Connection, where: str, value: int) -> None:
-    db.execute(
-        "INSERT INTO deleted_usage SELECT scope_no, created_us, provider, input_tokens, output_tokens, cost_micros "
-        f"FROM runs WHERE {where}",
-        (value,),
-    )
 
 
 def _thread(db: sqlite3.Connection, scope: Scope, thread_id: str) -> Thread:

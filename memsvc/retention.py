@@ -1,0 +1,55 @@
+"""What is older than a scope may keep is deleted, as a person would delete it: hidden, taken out, gone from the files.
+
+A run's age counts from its recording by this daemon's clock and not from `end_time`, which callers choose. A thread is
+gone through once its oldest run is a day over its time, so that a summary which covered deleted runs is made anew once
+a day and not with every run that comes of age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from memsvc.config import Settings
+from memsvc.errors import MemsvcError
+from memsvc.model import Scope
+from memsvc.store import Store
+
+PAUSE_S = 3600.0
+DAY_US = 86_400_000_000
+
+log = structlog.get_logger()
+
+
+async def keep(
+    store: Store, settings: Settings, now_us: Callable[[], int], shortened: Callable[[Scope, str], None]
+) -> None:
+    """Deletes what has come of age, at once and then every hour, until it is cancelled.
+
+    `shortened` is told of each thread that lost runs. What cannot be deleted now (a full disk) is, an hour later.
+    """
+    while True:
+        try:
+            runs_of = await expire(store, settings, now_us(), shortened)
+            if runs_of:
+                log.info("expired", threads=runs_of)
+        except MemsvcError as error:
+            log.error("retention_failed", reason=error.reason)
+        await asyncio.sleep(PAUSE_S)
+
+
+async def expire(store: Store, settings: Settings, now_us: int, shortened: Callable[[Scope, str], None]) -> int:
+    """Goes through all scopes once; returns how many threads lost runs. DiskFull, Unavailable."""
+    threads = 0
+    for scope in await store.scopes():
+        days = settings.limit_of(scope.tenant_id, scope.agent_id).retention_days
+        if days is None:
+            continue
+        for thread_id in await store.aged_threads(scope, now_us - (days + 1) * DAY_US):
+            while await store.expire(scope, thread_id, now_us - days * DAY_US):
+                pass
+            shortened(scope, thread_id)
+            threads += 1
+    return threads

@@ -1,0 +1,100 @@
+"""Sees deletions to their end: takes out what is hidden, then empties the log, and does not give up.
+
+The file itself overwrites what it deletes (`secure_delete`), but the log still holds the pages as they were until it
+is written back and cut to nothing, and a read that is under way keeps it from that. So both are owed until they are
+done: by a task of the store's own and not by the worker, because a deletion must not wait for a model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from memsvc.errors import MemsvcError
+from memsvc.store.sqlite import deletion
+from memsvc.store.sqlite.db import Database
+
+PATIENCE_S = 10.0
+"""How long a deletion waits for the log to be emptied; what a longer read holds up is done behind its answer."""
+FIRST_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 1.0
+
+log = structlog.get_logger()
+
+
+class Janitor:
+    """One task, on the loop of `db`, that sweeps and empties the log whenever something is owed."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._asked = self._swept = self._erased = 0
+        self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._failure: MemsvcError | None = None
+        # What an earlier process owed is not known but for the rows that are doomed, so a start owes both.
+        self.ask()
+        self._task = db.loop.create_task(self._work(), name="memsvc-janitor")
+
+    @property
+    def owes(self) -> bool:
+        """Whether words of something deleted may still stand in the files."""
+        return self._erased < self._asked
+
+    def ask(self) -> int:
+        """Says that something was deleted; returns what `done` wants to know."""
+        self._asked += 1
+        self._wake.set()
+        return self._asked
+
+    async def done(self, asked: int) -> None:
+        """Returns when all that was deleted by then is taken out and, within `PATIENCE_S`, gone from the log.
+
+        Raises what keeps it from being taken out (DiskFull, Unavailable); it stays hidden, and owed.
+        """
+        await self._until(lambda: self._swept >= asked or self._failure is not None)
+        if self._swept < asked and self._failure is not None:
+            raise self._failure
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._until(lambda: self._erased >= asked or self._failure is not None)
+        except TimeoutError:
+            log.warning("erasure_owed", effect="a read keeps the log; it is emptied when the read ends")
+
+    async def stop(self) -> None:
+        """Ends the task. What it owes is found at the next start, and closing the database empties the log."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._moved.wait()
+
+    def _tell(self) -> None:
+        self._moved.set()
+        self._moved.clear()
+
+    async def _work(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            if not self.owes:
+                self._wake.clear()
+                pause_s = FIRST_PAUSE_S
+                await self._wake.wait()
+            asked = self._asked
+            try:
+                while await self._db.write(deletion.sweep, self._db.secret):
+                    pass
+                self._failure = None
+                self._swept = asked
+                self._tell()
+                if await self._db.checkpoint():
+                    self._erased = asked
+                    self._tell()
+                    continue
+            except MemsvcError as error:
+                self._failure = error
+                self._tell()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
