@@ -266,6 +266,18 @@ def test_a_deleted_thread_takes_its_runs_along_and_no_others() -> None:
         assert db.execute("SELECT entries FROM recall_scopes").fetchone() == (len(left),)
 
 
+def test_a_run_is_found_though_the_newest_before_it_was_deleted() -> None:
+    """At every place: the newest one's postings wait, or have just come onto pages."""
+    with opened() as db:
+        for sequence in range(2, 120, 2):
+            index(db, sequence, talk(sequence, 150))
+            unindex_runs(db, 1, [sequence])
+            index(db, sequence + 1, f"{talk(sequence, 150)} needle{sequence}")
+            assert [hit.sequence for hit in find(db, f"needle{sequence}")][:1] == [sequence + 1]
+        waiting = "SELECT sum(length(postings) / 8) FROM recall_entries, recall_scopes WHERE entry_no > paged_no"
+        assert db.execute("SELECT waiting FROM recall_scopes").fetchone() == db.execute(waiting).fetchone()
+
+
 def test_nothing_of_a_deleted_run_is_left_in_the_file(tmp_path: Path) -> None:
     with opened(tmp_path / "index.db") as db:
         for sequence in range(1, 200):

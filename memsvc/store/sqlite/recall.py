@@ -48,8 +48,11 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     `counts` are its terms with how often each occurs (`rules.terms.count_terms`), of the user's own input without a
     context block and of the output. A scope holds 8,388,607 entries; runs beyond that are kept and not recalled.
     """
+    # An entry's number tells whether its postings are on pages: the number of a deleted one must not be given again.
     (last_no,) = db.execute(
-        "SELECT coalesce(max(entry_no), 0) FROM recall_entries WHERE scope_no = ?", (scope_no,)
+        """SELECT max(coalesce((SELECT max(entry_no) FROM recall_entries WHERE scope_no = :no), 0),
+                      coalesce((SELECT paged_no FROM recall_scopes WHERE scope_no = :no), 0))""",
+        {"no": scope_no},
     ).fetchone()
     entry_no = last_no + 1
     if entry_no > _ENTRY_MASK:
