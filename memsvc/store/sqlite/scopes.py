@@ -50,16 +50,13 @@ def find_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: i
     """
     if ref.thread_key:
         return _find_keyed(db, secret, scope, scope_no, ref.thread_key)
+    # Another scope's is as good as none, and goes the same way: what is done for it must not tell the two apart.
     row = db.execute(
-        "SELECT thread_no, scope_no FROM threads WHERE thread_id = ? AND state > 0", (ref.thread_id,)
+        "SELECT thread_no FROM threads WHERE thread_id = ? AND scope_no = ? AND state > 0", (ref.thread_id, scope_no)
     ).fetchone()
     if row:
-        if row[1] in _hidden(db, scope_no):
-            raise Deleted("thread")
-        if row[1] != scope_no:
-            raise ThreadNotInScope
         return Found(ref.thread_id, row[0])
-    if buried(db, secret, scope, scope_no, "thread", ref.thread_id):
+    if thread_is_gone(db, secret, scope, scope_no, ref.thread_id):
         raise Deleted("thread")
     if not ids.bears_scope(secret, scope, ref.thread_id):
         raise ThreadNotInScope
@@ -94,6 +91,17 @@ def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, k
         (kind, ids.tombstone(secret, scope, kind, name), scope_no),
     ).fetchone()
     return int(count)
+
+
+def thread_is_gone(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, thread_id: str) -> bool:
+    """Tells whether a thread of that id was deleted: buried, or with its scope hidden and not taken out yet."""
+    hidden = db.execute(
+        # CROSS: what is hidden comes first, so that nothing is looked up where, as nearly always, there is nothing.
+        "SELECT 1 FROM doomed CROSS JOIN threads ON threads.scope_no = hidden_no AND thread_id = ? AND state > 0 "
+        "WHERE doomed.scope_no = ?",
+        (thread_id, scope_no),
+    ).fetchone()
+    return bool(hidden) or bool(buried(db, secret, scope, scope_no, "thread", thread_id))
 
 
 def run_is_gone(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, run_id: str) -> bool:
