@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fmt proto eval bench demo image clean
+.PHONY: help run test lint fmt proto eval bench torture demo image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -20,7 +20,7 @@ IMAGE ?= memsvc
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: export MEMSVC_DATABASE ?= data/memsvc.db
 run: $(INSTALLED) ## serve on 127.0.0.1:50051, with the database in ./data
@@ -55,6 +55,9 @@ eval: $(INSTALLED) ## score the rules on the evaluation data (MEMSVC_EVAL_DATA s
 
 bench: $(INSTALLED) ## time the calls beside a bare gRPC echo
 	$(BIN)/python -m tests.bench $(ARGS)
+
+torture: $(INSTALLED) ## kill daemons 500 times in the middle of mixed load, and audit what they leave
+	$(BIN)/python -m tests.faults.torture $(ARGS)
 
 demo: $(INSTALLED) ## play a conversation against a daemon of its own, killed in the middle
 	$(BIN)/python clients/examples/demo.py $(ARGS)

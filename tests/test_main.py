@@ -1,9 +1,8 @@
-"""The process: killed, stopped, crowded out, and overheard."""
+"""The process: stopped, crowded out, and overheard."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import signal
 from pathlib import Path
@@ -29,50 +28,6 @@ def run(run_id: str, key: str, text: str = "出一份试卷") -> svc.RecordRunRe
     return svc.RecordRunRequest(
         scope=SCOPE, run_id=run_id, thread_key=key, input=f"{run_id}：{text}", output=text, outcome=COMPLETED
     )
-
-
-async def test_kill_9_while_recording_loses_no_acknowledged_run_and_doubles_none(tmp_path: Path, start: Start) -> None:
-    acknowledged: set[str] = set()
-    numbers = itertools.count()
-    for wanted in (7, 23, 41):
-        async with child(tmp_path) as daemon, daemon.memory() as memory:
-            enough = asyncio.Event()
-            until = len(acknowledged) + wanted
-
-            async def record(key: str, memory: rpc.MemoryServiceAsyncStub, until: int, enough: asyncio.Event) -> None:
-                while True:
-                    run_id = f"run-{next(numbers)}"
-                    try:
-                        await memory.RecordRun(run(run_id, key))
-                    except grpc.aio.AioRpcError:
-                        return
-                    acknowledged.add(run_id)
-                    if len(acknowledged) >= until:
-                        enough.set()
-
-            callers = [asyncio.create_task(record(key, memory, until, enough)) for key in ("周一", "周二", "周三")]
-            await enough.wait()
-            daemon.process.send_signal(signal.SIGKILL)
-            assert await daemon.ended() == -signal.SIGKILL
-            await asyncio.gather(*callers)
-
-    running = await start(database=tmp_path / "memsvc.db")
-    threads = (await running.threads.ListThreads(svc.ListThreadsRequest(scope=SCOPE))).threads
-    found: list[str] = []
-    for thread in threads:
-        # No summary without its cursor, whenever it was.
-        assert bool(thread.rolling_summary) is bool(thread.summarized_run_count)
-        request = svc.ListRunsRequest(scope=SCOPE, thread_id=thread.thread_id, page_size=200)
-        runs = (await running.threads.ListRuns(request)).runs
-        assert len(runs) == thread.run_count
-        found += [one.run_id for one in runs]
-    assert len(set(found)) == len(found)
-    assert acknowledged <= set(found)
-    assert len(set(found) - acknowledged) <= 9  # three callers, killed three times
-    for run_id in found:
-        assert not (await running.memory.RecordRun(run(run_id, key=""))).created  # a retry need not name the thread
-    await running.settle()
-    assert (await running.ops.GetWorkerStatus(svc.GetWorkerStatusRequest(scope=SCOPE))).unfolded_runs == 0
 
 
 async def test_sigterm_lets_calls_finish_says_not_serving_and_exits_0(tmp_path: Path, start: Start) -> None:

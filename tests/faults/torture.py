@@ -1,0 +1,207 @@
+"""`make torture`: kill -9 at random moments of mixed load, again and again on one file, and an audit after each.
+
+A kill may come while the daemon starts, while it works, and while it stops. After each the file is held against what
+the callers were told (`audit.py`), and the next life begins on it. Every so often the daemon comes to rest, owes
+nothing, stops as it should, and leaves no word of what was deleted in its files; then another file is begun, so that
+the first moments of one are tortured as well. Prints a summary; exit status 1 where anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+
+from memsvc.v1 import memory_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as svc
+from memsvc.v1 import memory_service_pb2_grpc as rpc
+from tests.child import Child, spawn
+from tests.fakes.provider import Answer, FakeProvider, Request, hangs, status
+from tests.faults.audit import audit, deleted_words
+from tests.faults.ledger import Ledger
+from tests.faults.load import PROVIDER, Caller, Sizes, Tally, sums_up
+
+CALLERS = 6
+LIVES_A_FILE = 25
+LONGEST_LOAD_S = 1.0
+LONGEST_START_S = 1.5
+REST_S = 60.0
+"""How long the background work may take to come to rest, on a busy machine."""
+
+ENVIRON = {
+    "MEMSVC_RETRY_FIRST_MS": "20",
+    "MEMSVC_RETRY_MAX_MS": "100",
+    "MEMSVC_CIRCUIT_MS": "50",
+    "MEMSVC_MODEL_DEADLINE_MS": "500",
+}
+
+
+@dataclass
+class Result:
+    """What a torture came to."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    files: int = 0
+    tally: Tally = field(default_factory=Tally)
+    complaints: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    deleted: int = 0
+    unheard: int = 0
+    folds: int = 0
+    seconds: float = 0.0
+
+    @property
+    def wrong(self) -> list[str]:
+        """Everything that should not have been, a line each."""
+        return self.complaints + self.tally.wrong
+
+    def __str__(self) -> str:
+        lines = [
+            f"{sum(self.kills.values())} kills in {self.seconds:,.0f} s on {self.files} files "
+            f"({', '.join(f'{n} while {when}' for when, n in sorted(self.kills.items()))})",
+            f"{self.acknowledged} runs acknowledged, {self.deleted} deleted, {self.unheard} with no answer heard; "
+            f"{self.folds} model calls answered",
+            "calls: " + ", ".join(f"{end} {n}" for end, n in self.tally.ends.most_common()),
+            f"wrong: {len(self.wrong)}",
+            *(f"  {line}" for line in self.wrong[:40]),
+        ]
+        return "\n".join(lines)
+
+
+async def torture(folder: Path, kills: int, seed: int, lives_a_file: int = LIVES_A_FILE) -> Result:
+    """Kills daemons on files below `folder`; returns what was found."""
+    rng, result, begun = random.Random(seed), Result(), time.monotonic()
+    async with FakeProvider() as provider:
+
+        def behave(request: Request) -> Answer:
+            (one,) = rng.choices([sums_up, status(500), hangs], [20, 2, 1])
+            return one(request)
+
+        provider.behave = behave
+        while (left := kills - sum(result.kills.values())) > 0 and not result.complaints:
+            result.files += 1
+            home = folder / f"file-{result.files}"
+            home.mkdir()
+            await _File(home, provider, rng, result).torture(min(left, lives_a_file))
+            if not result.complaints:
+                shutil.rmtree(home)
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+class _File:
+    """One database through its lives."""
+
+    def __init__(self, home: Path, provider: FakeProvider, rng: random.Random, result: Result) -> None:
+        self._home, self._provider, self._rng, self._result = home, provider, rng, result
+        self._database = home / "memsvc.db"
+        self._ledgers = [
+            Ledger(pb.Scope(tenant_id="torture", agent_id="agent", user_id=f"u{n}")) for n in range(CALLERS)
+        ]
+        self._callers = [Caller(ledger, rng, result.tally, Sizes()) for ledger in self._ledgers]
+        config = home / "memsvc.toml"
+        config.write_text(
+            f'[providers.{PROVIDER}]\nbase_url = "{provider.base_url}"\nmodel = "small"\nlocal = true\n', "utf-8"
+        )
+        self._environ = ENVIRON | {"MEMSVC_CONFIG": str(config)}
+
+    async def torture(self, lives: int) -> None:
+        for _ in range(lives):
+            when = self._rng.choices(["it starts", "it works", "it stops"], [15, 75, 10])[0]
+            async with self._life() as daemon:
+                await self._until_killed(daemon, when)
+            self._result.kills[when] += 1
+            self._audit()
+            if self._result.complaints:
+                return
+        await self._rest()
+        for talk, run in (pair for ledger in self._ledgers for pair in ledger.runs()):
+            self._result.acknowledged += run.sequence > 0
+            self._result.deleted += run.sequence > 0 and "GONE" in (run.state.name, talk.state.name)
+            self._result.unheard += run.sequence == 0
+        self._result.folds += len(self._provider.requests)
+        self._provider.requests.clear()
+
+    @asynccontextmanager
+    async def _life(self) -> AsyncIterator[Child]:
+        daemon = await spawn(self._home, **self._environ)
+        try:
+            yield daemon
+        finally:
+            with suppress(ProcessLookupError):
+                daemon.process.kill()
+            await daemon.ended()
+
+    async def _until_killed(self, daemon: Child, when: str) -> None:
+        if when == "it starts":
+            await asyncio.sleep(self._rng.random() * LONGEST_START_S)
+            return
+        await daemon.serving()
+        async with grpc.aio.insecure_channel(daemon.address) as channel:
+            load = asyncio.gather(*(caller.run(channel) for caller in self._callers))
+            await asyncio.sleep(self._rng.random() * LONGEST_LOAD_S)
+            if when == "it stops":
+                daemon.process.send_signal(signal.SIGTERM)
+                await asyncio.sleep(self._rng.random() / 2)
+            with suppress(ProcessLookupError):
+                daemon.process.kill()
+            await load
+
+    def _audit(self) -> None:
+        number = sum(self._result.kills.values())
+        self._result.complaints += [f"after kill {number}: {line}" for line in audit(self._database, self._ledgers)]
+
+    async def _rest(self) -> None:
+        """A last life that is let live: it pays all it owes, and what was deleted is gone from the bytes."""
+        self._provider.behave, behave = sums_up, self._provider.behave
+        async with self._life() as daemon:
+            await daemon.serving()
+            async with grpc.aio.insecure_channel(daemon.address) as channel:
+                left = await asyncio.wait_for(_at_rest(rpc.OpsServiceStub(channel)), REST_S)
+            if left:
+                self._result.complaints.append(f"at rest {left} runs are not folded")
+            daemon.process.send_signal(signal.SIGTERM)
+            if (exit_status := await daemon.ended()) != 0:
+                self._result.complaints.append(f"a stop ended with status {exit_status}")
+        self._audit()
+        self._result.complaints += deleted_words(self._home.glob("memsvc.db*"), self._ledgers)
+        self._provider.behave = behave
+
+
+async def _at_rest(ops: rpc.OpsServiceAsyncStub) -> int:
+    """Returns how many runs are not folded when no job is left; nothing tells when a daemon comes to rest."""
+    while (status_now := await ops.GetWorkerStatus(svc.GetWorkerStatusRequest())).pending_jobs:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    return status_now.unfolded_runs
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=500, help="default: 500")
+    parser.add_argument("--seed", type=int, default=None, help="of the random moments and texts; default: by chance")
+    options = parser.parse_args()
+    seed = random.randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}, {os.cpu_count()} cores, Python {platform.python_version()}", flush=True)
+    with TemporaryDirectory(prefix="memsvc-torture-") as folder:
+        result = asyncio.run(torture(Path(folder), options.kills, seed))
+    print(result)
+    return bool(result.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
