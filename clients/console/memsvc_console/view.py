@@ -26,7 +26,7 @@ from memsvc_console.problems import Problem, problem_of
 from memsvc_console.scopes import encode_scope, parse_scope, scope_path
 from memsvc_console.sessions import Attempts, Session, Sessions, Toast
 from memsvc_console.settings import MAX_ACTOR_CHARACTERS, Settings
-from memsvc_console.takeback import Takebacks
+from memsvc_console.takeback import Held, Takebacks
 
 STATIC = Path(__file__).with_name("static")
 YEAR_S = 365 * 86_400
@@ -149,13 +149,28 @@ class View:
             return Response(status_code=204, headers={"hx-redirect": path})
         return RedirectResponse(path, 303)
 
+    def done(self, toast: Toast, path: str) -> Response:
+        """Says what an action did: in a toast where htmx asked, and lists of the page are read anew; else on `path`."""
+        if not self.htmx:
+            return self.go(path, toast)
+        return self._toast(self.fragment("part_toast.html", toast=toast), 200, {"hx-trigger": "changed"})
+
+    def held(self, held: Held) -> Response:
+        """Says that a decision waits and can be taken back; lists of the page are read anew, and leave it out."""
+        left = round(held.left_s(self.console.takebacks.clock()))
+        toast = self.fragment("part_waiting.html", id=held.id, label=held.label, left=left)
+        return self._toast(toast, 200, {"hx-trigger": "changed"})
+
+    def _toast(self, toast: str, status: int, headers: dict[str, str]) -> Response:
+        return HTMLResponse(toast, status, {"hx-retarget": "#toasts", "hx-reswap": "beforeend"} | headers)
+
     def problem(self, problem: Problem) -> Response:
         """A page that says what went wrong; a toast where htmx asked."""
         if not self.htmx:
             return self.render("problem.html", problem.status, problem=problem)
-        headers = {"hx-retarget": "#toasts", "hx-reswap": "beforeend"}
         toast = Toast(problem.title, "problem", problem.advice)
-        return HTMLResponse(self.fragment("part_toast.html", toast=toast), problem.status, headers)
+        headers = {"hx-trigger": "changed"} if problem.key == "gone" else {}
+        return self._toast(self.fragment("part_toast.html", toast=toast), problem.status, headers)
 
     def problem_of(self, error: MemsvcError) -> Problem:
         """What a failed call means, in this reader's language."""
@@ -179,7 +194,7 @@ class View:
             "here": self.request.url.path,
             "this_page": self.request.url.path + ("?" + self.request.url.query if self.request.url.query else ""),
             "htmx": self.htmx,
-            "take_toasts": self._toasts,
+            "take_toasts": self.take_toasts,
             "waiting": lambda: self._waiting(scope),
             "when": lambda stamp: times.when(stamp, zone, self.words),
             "date": lambda stamp: times.date(stamp, zone, self.words),
@@ -192,7 +207,8 @@ class View:
         except HTTPException:
             return False
 
-    def _toasts(self) -> list[Toast]:
+    def take_toasts(self) -> list[Toast]:
+        """What this page has to tell: once each."""
         toasts = self.session.take_toasts()
         if self.has_scope and self._is_scope():
             for failed in self.console.takebacks.take_failed(self.scope):

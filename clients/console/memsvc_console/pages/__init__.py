@@ -1,8 +1,19 @@
 """The pages, a module for each, its routes in its ROUTES. The order of SECTIONS is that of the navigation."""
 
-from memsvc_console.pages import login, memory, preferences, start, takebacks
+from memsvc_console.pages import conversations, login, memory, preferences, start, takebacks, turns
 from memsvc_console.view import Section
 
-SECTIONS = (Section("memory"),)
+SECTIONS = (
+    Section("memory"),
+    Section("conversations"),
+)
 
-ROUTES = [*start.ROUTES, *login.ROUTES, *preferences.ROUTES, *takebacks.ROUTES, *memory.ROUTES]
+ROUTES = [
+    *start.ROUTES,
+    *login.ROUTES,
+    *preferences.ROUTES,
+    *takebacks.ROUTES,
+    *memory.ROUTES,
+    *conversations.ROUTES,
+    *turns.ROUTES,
+]

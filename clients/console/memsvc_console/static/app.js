@@ -88,6 +88,8 @@
       help.showModal();
     } else if (event.key === "j" || event.key === "k") {
       walk(event.key === "j" ? 1 : -1);
+    } else if (event.key === "u" && $(".toast[data-left] button")) {
+      all(".toast[data-left] button").at(-1).click();
     } else if (event.key === "/" && $("[data-search]")) {
       $("[data-search]").focus();
     } else if (!/^[a-z]$/.test(event.key) || !press(event.key)) {
@@ -104,6 +106,14 @@
     all("details[data-menu][open]").forEach((menu) => {
       if (!menu.contains(event.target)) menu.open = false;
     });
+  });
+
+  // What a link has shown below itself, the same link hides again.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const { elt, target } = event.detail;
+    if (elt.dataset.toggles === undefined || !target.hasChildNodes()) return;
+    target.replaceChildren();
+    event.preventDefault();
   });
 
   // A list that is read anew keeps the place of the reader: the same item, or the one that stands there now.

@@ -1,5 +1,5 @@
 """Every sentence of the console, Chinese and English side by side: key → (中文, English). A table for each area."""
 
-from memsvc_console.texts import common, problems
+from memsvc_console.texts import common, conversations, memory, problems
 
-TEXTS: dict[str, tuple[str, str]] = {**common.TEXTS, **problems.TEXTS}
+TEXTS: dict[str, tuple[str, str]] = {**common.TEXTS, **problems.TEXTS, **memory.TEXTS, **conversations.TEXTS}
