@@ -222,6 +222,31 @@ async def test_what_a_crash_left_in_the_log_is_there_after_the_next_start(tmp_pa
     assert sorted(contents(tmp_path)) == ["m.db", "m.db.lock"]
 
 
+@pytest.mark.parametrize("keep_index", [True, False])
+async def test_whoever_reads_beside_sees_what_a_killed_daemon_acknowledged_last(
+    tmp_path: Path, keep_index: bool
+) -> None:
+    path = tmp_path / "m.db"
+    await make(path)
+    crash(path, "INSERT INTO extra VALUES (4711, '')")
+    if not keep_index:
+        os.unlink(f"{path}-shm")
+    before = contents(tmp_path)
+    with closing(start.open_beside(str(path), migrate.shipped())) as connection:
+        assert connection.execute("SELECT count(*) FROM extra WHERE n = 4711").fetchone() == (1,)
+    after = contents(tmp_path)
+    assert [after[name] for name in ("m.db", "m.db-wal")] == [before[name] for name in ("m.db", "m.db-wal")]
+
+
+async def test_whoever_reads_beside_nobody_leaves_no_file_behind(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    await make(path)
+    before = contents(tmp_path)
+    with closing(start.open_beside(str(path), migrate.shipped())) as connection:
+        assert connection.execute("SELECT count(*) FROM extra").fetchone() == (200,)
+    assert contents(tmp_path) == before
+
+
 async def test_a_new_database_is_private_ours_and_keeps_its_secret(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     database = await Database.open(path, now_us=5)

@@ -100,16 +100,16 @@ def connect(path: str, *, read_only: bool) -> sqlite3.Connection:
 def open_beside(path: str, migrations: Sequence[Migration]) -> sqlite3.Connection:
     """Opens a database to read it, beside a daemon that may be at work on it; every error is a StartError.
 
-    A daemon keeps the index of its log for as long as it runs; without one nobody does, and the file is opened as it
-    is, so that reading it leaves no file behind.
+    Without a log and its index nobody is at work, and the file is opened as it is, so that reading it leaves no file
+    behind. With a log it must be read through it: that may hold what a killed daemon acknowledged last. Where its index
+    is missing, SQLite makes it; it is left there, because a daemon that has just started may be using it.
     """
     with _refusals(path):
         if _is_absent(path):
             raise SettingWrong("MEMSVC_DATABASE", f"there is no database at {path}")
-        at_work = os.path.exists(f"{path}-shm")
         connection = (
             connect(path, read_only=True)
-            if at_work
+            if _has_log(path) or os.path.exists(f"{path}-shm")
             else sqlite3.connect(_uri(path, "mode=ro&immutable=1"), uri=True, isolation_level=None)
         )
         try:
@@ -118,6 +118,13 @@ def open_beside(path: str, migrations: Sequence[Migration]) -> sqlite3.Connectio
             connection.close()
             raise
         return connection
+
+
+def _has_log(path: str) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except FileNotFoundError:  # never made, or taken away this moment by a daemon that stops
+        return False
 
 
 def _uri(path: str, options: str) -> str:
@@ -238,8 +245,7 @@ def _inspect(path: str, migrations: Sequence[Migration]) -> int:
     is_small = os.stat(path).st_size <= FULL_CHECK_BYTES
     if is_small:
         _read_through(path)
-    log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
-    has_log = log.exists() and log.stat().st_size > 0
+    index, has_log = Path(f"{path}-shm"), _has_log(path)
     before = index.read_bytes() if has_log and index.exists() else None
     connection = sqlite3.connect(
         _uri(path, "mode=ro" if has_log else "mode=ro&immutable=1"), uri=True, isolation_level=None
