@@ -13,7 +13,9 @@ async def take_back(view: View) -> Response:
     form = await view.form()
     held = view.console.takebacks.take_back(view.scope, view.request.path_params["held"])
     toast = Toast(view.words("app.undone")) if held else Toast(view.words("app.undo.late"), "problem")
-    return view.done(toast, local_path(form.get("next", "")))
+    if not view.htmx:
+        return view.go(local_path(form.get("next", "")), toast)
+    return HTMLResponse(view.fragment("part_toast.html", toast=toast), headers={"hx-trigger": "changed"})
 
 
 async def failed(view: View) -> Response:
