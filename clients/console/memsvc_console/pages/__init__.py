@@ -1,11 +1,12 @@
 """The pages, a module for each, its routes in its ROUTES. The order of SECTIONS is that of the navigation."""
 
-from memsvc_console.pages import conversations, login, memory, preferences, start, takebacks, turns
+from memsvc_console.pages import context, conversations, login, memory, preferences, start, takebacks, turns
 from memsvc_console.view import Section
 
 SECTIONS = (
     Section("memory"),
     Section("conversations"),
+    Section("context"),
 )
 
 ROUTES = [
@@ -16,4 +17,5 @@ ROUTES = [
     *memory.ROUTES,
     *conversations.ROUTES,
     *turns.ROUTES,
+    *context.ROUTES,
 ]

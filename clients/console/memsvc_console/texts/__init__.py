@@ -1,5 +1,11 @@
 """Every sentence of the console, Chinese and English side by side: key → (中文, English). A table for each area."""
 
-from memsvc_console.texts import common, conversations, memory, problems
+from memsvc_console.texts import common, context, conversations, memory, problems
 
-TEXTS: dict[str, tuple[str, str]] = {**common.TEXTS, **problems.TEXTS, **memory.TEXTS, **conversations.TEXTS}
+TEXTS: dict[str, tuple[str, str]] = {
+    **common.TEXTS,
+    **problems.TEXTS,
+    **memory.TEXTS,
+    **conversations.TEXTS,
+    **context.TEXTS,
+}
