@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from memsvc.config import Settings
 from memsvc.errors import AddressTaken
+from memsvc.rpc import leaving
 from memsvc.rpc.guard import Guard
 from memsvc.tls import Certificates, Papers
 from memsvc.v1 import memory_service_pb2 as svc
@@ -117,6 +118,7 @@ class Server:
     """The listening server. `port` is the one it got where port 0 was asked for."""
 
     def __init__(self, services: Services, guard: Guard, settings: Settings, certificates: Certificates | None) -> None:
+        leaving.listen(asyncio.get_running_loop())
         self._server = grpc.aio.server(
             interceptors=[guard], options=_options(settings), maximum_concurrent_rpcs=MAX_RECEIVED_CALLS
         )

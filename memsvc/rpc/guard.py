@@ -23,6 +23,7 @@ from memsvc import metrics
 from memsvc.auth import PACKAGE, Caller, Gate
 from memsvc.config import Settings
 from memsvc.errors import InvalidField, MemsvcError, RateLimited
+from memsvc.rpc.leaving import LIBRARY, OURS
 from memsvc.rules import rate
 from memsvc.worker import place
 
@@ -86,15 +87,18 @@ class Guard(grpc.aio.ServerInterceptor):
     def _unary(self, method: str, behaviour: Behaviour) -> Behaviour:
         async def answer(request: Any, context: Call) -> Any:
             async with self._answering(method, request, context):
-                return await behaviour(request, context)
+                with OURS:
+                    return await behaviour(request, context)
 
         return answer
 
     def _stream(self, method: str, behaviour: Behaviour) -> Behaviour:
         async def answer(request: Any, context: Call) -> AsyncIterator[Any]:
             async with self._answering(method, request, context):
-                async for part in behaviour(request, context):
-                    yield part
+                with OURS:
+                    async for part in behaviour(request, context):
+                        with LIBRARY:
+                            yield part
 
         return answer
 
@@ -102,9 +106,10 @@ class Guard(grpc.aio.ServerInterceptor):
         async def answer(requests: AsyncIterator[Any], context: Call) -> Any:
             async with self._answering(method, None, context):
                 # The scope stands on the first message, which is looked at before the call is entered.
-                parts = _admitted(requests, caller.get())
-                first = await anext(parts, None)
-                return await behaviour(_again(first, parts), context)
+                with OURS:
+                    parts = _admitted(requests, caller.get())
+                    first = await anext(parts, None)
+                    return await behaviour(_again(first, parts), context)
 
         return answer
 
@@ -164,8 +169,15 @@ def _admit_message(request: Any, who: Caller) -> None:
 
 
 async def _admitted(requests: AsyncIterator[Any], who: Caller) -> AsyncIterator[Any]:
-    """The messages of a caller's stream, each of them looked at: a later one must not slip into another tenant."""
-    async for part in requests:
+    """The messages of a caller's stream, each of them looked at: a later one must not slip into another tenant.
+
+    A caller who has gone is a CancelledError here, and never an end of the stream: half of an upload is none.
+    """
+    while True:
+        with LIBRARY:
+            part = await anext(requests, None)
+        if part is None:
+            return
         _admit_message(part, who)
         yield part
 
