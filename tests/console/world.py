@@ -86,7 +86,13 @@ class Corner:
 async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
     """A world of its own, on files in `folder`; `settings` are those of the console."""
     async with FakeProvider() as provider:
-        values = {"listen": f"{HOST}:0", "database": folder / "memsvc.db", "retry_first_ms": 20, "retry_max_ms": 50}
+        values = {
+            "listen": f"{HOST}:0",
+            "database": folder / "memsvc.db",
+            "retry_first_ms": 20,
+            "retry_max_ms": 50,
+            "circuit_failures": 100,
+        }
         values |= {"providers": configured({"cloud": provider})}
         async with (
             daemon_app.running(DaemonSettings.model_validate(values)) as daemon,

@@ -48,6 +48,6 @@ class Words:
             text = one if values["n"] == 1 else other
         return text.format(**values) if values else text
 
-    def get(self, key: str, other: str) -> str:
+    def get(self, key: str, other: str, **values: object) -> str:
         """The text of a key that need not exist: that of `other` where it does not."""
-        return self(key if key in self._texts else other)
+        return self(key if key in self._texts else other, **values)

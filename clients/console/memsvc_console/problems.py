@@ -63,7 +63,8 @@ def problem_of(error: MemsvcError, words: Words, daemon: str) -> Problem:
     if isinstance(error, FieldTooLarge):
         values["limit"] = error.limit_bytes
     reason = error.reason or error.code.name
-    return Problem(key, words(f"problem.{key}"), words(f"problem.{key}.do", **values), status, reason)
+    advice = words.get(f"problem.{key}.{values['field']}.do", f"problem.{key}.do", **values)
+    return Problem(key, words(f"problem.{key}"), advice, status, reason)
 
 
 def own_problem(key: str, words: Words, status: int) -> Problem:

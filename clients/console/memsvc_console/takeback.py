@@ -68,6 +68,7 @@ class Takebacks:
     clock: Callable[[], float] = time.monotonic
     _held: dict[str, Held] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _sending: set[str] = field(default_factory=set)
     _failed: list[Failed] = field(default_factory=list)
 
     def hold(self, scope: Scope, kind: str, target: str, label: str, send: Callable[[], Awaitable[object]]) -> Held:
@@ -85,7 +86,7 @@ class Takebacks:
     def take_back(self, scope: Scope, held_id: str) -> Held | None:
         """Forgets a decision of the scope before it is sent; None where that is too late."""
         held = self._held.get(held_id)
-        if held is None or held.scope != scope:
+        if held is None or held.scope != scope or held_id in self._sending:
             return None
         del self._held[held_id]
         self._tasks.pop(held_id).cancel()
@@ -98,8 +99,8 @@ class Takebacks:
                 self.take_back(scope, held.id)
 
     def waiting(self, scope: Scope) -> list[Held]:
-        """What waits in a scope, the oldest first."""
-        return [held for held in self._held.values() if held.scope == scope]
+        """What can be taken back in a scope, the oldest first."""
+        return [held for held in self._held.values() if held.scope == scope and held.id not in self._sending]
 
     def hidden(self, scope: Scope, kind: str) -> set[str]:
         """What a list of this kind leaves out: it is decided on, though not yet sent."""
@@ -119,9 +120,9 @@ class Takebacks:
             await asyncio.wait(list(self._tasks.values()))
 
     def _hurry(self, held_id: str) -> None:
-        held = self._held.pop(held_id)
-        self._tasks.pop(held_id).cancel()
-        self._start(held, 0.0)
+        if held_id not in self._sending:
+            self._tasks.pop(held_id).cancel()
+            self._start(self._held[held_id], 0.0)
 
     def _start(self, held: Held, after_s: float) -> None:
         task = asyncio.get_running_loop().create_task(self._send(held, after_s), name="takeback")
@@ -132,9 +133,11 @@ class Takebacks:
         if self._tasks.get(held.id) is task:
             del self._tasks[held.id]
             self._held.pop(held.id, None)
+            self._sending.discard(held.id)
 
     async def _send(self, held: Held, after_s: float) -> None:
         await asyncio.sleep(after_s)
+        self._sending.add(held.id)
         problem: MemsvcError | None = None
         for pause_s in PAUSES_S:
             await asyncio.sleep(pause_s)

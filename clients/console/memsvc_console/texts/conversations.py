@@ -3,7 +3,6 @@
 TEXTS: dict[str, tuple[str, str]] = {
     "threads.new": ("新建会话", "New conversation"),
     "threads.all": ("全部会话", "All conversations"),
-    "threads.list": ("会话列表", "Conversations"),
     "threads.search": ("搜索标题和内容", "Search titles and turns"),
     "threads.search.submit": ("搜索", "Search"),
     "threads.archived.show": ("显示已归档", "Archived ones too"),
@@ -30,10 +29,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     "thread.turn": ("第 {n} 轮", "Turn {n}"),
     "thread.summary": ("前情摘要", "Rolling summary"),
     "thread.summary.covers": ("概括了前 {n} 轮", "covers the first turn|covers the first {n} turns"),
-    "thread.summary.none": (
-        "还没有摘要：对话还短，全文都在。",
-        "No summary yet: the conversation is short, and all of it is at hand.",
-    ),
     "thread.summary.mark": (
         "以上 {n} 轮已收入前情摘要",
         "The turn above is in the summary|The {n} turns above are in the summary",
@@ -46,7 +41,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     "thread.cancelled": ("中途停止", "stopped"),
     "thread.cancelled.hint": ("用户中途停止了这一轮。", "The user stopped this turn."),
     "thread.no_output": ("（没有输出）", "(no output)"),
-    "thread.tokens": ("{n} 词元", "{n} token|{n} tokens"),
     "thread.context": ("上下文 {n} 词元", "context of {n} token|context of {n} tokens"),
     "thread.whole": ("看全文", "Read the whole"),
     "thread.created": ("始于 {when}", "begun {when}"),
@@ -55,7 +49,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     "run.thread": ("所在的会话", "Its conversation"),
     "run.delete": ("删除这一轮", "Delete this turn"),
     "run.id": ("编号", "Id"),
-    "run.provider": ("模型", "Model"),
     "run.labels": ("标记", "Labels"),
     "new.title": ("新会话", "A new conversation"),
     "new.text": (

@@ -33,7 +33,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     "memory.source.more": ("另有 {n} 处没有列出。", "{n} more is not shown.|{n} more are not shown."),
     "memory.written": ("由您或同事写下", "written by a person"),
     "memory.by": ("{who} 确认", "confirmed by {who}"),
-    "memory.since": ("{when}", "{when}"),
     "memory.used": ("最近用到：{when}", "last used: {when}"),
     "memory.add": ("写下一条", "Write one"),
     "memory.add.submit": ("记住", "Keep it"),

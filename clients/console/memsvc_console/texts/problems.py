@@ -53,6 +53,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "problem.field": ("填写有误", "Something is not filled in right"),
     "problem.field.do": ("记忆服务不接受字段 {field}：{message}", "The daemon refuses the field {field}: {message}"),
+    "problem.field.text.do": (
+        "请写成一行、一句话，1 到 200 字；不要写得像角色标签、系统标记或上下文的边框。",
+        "Write one statement on one line, 1 to 200 characters, and nothing that reads like a role label, a system marker or a frame of the context.",
+    ),
+    "problem.field.title.do": ("标题须有 1 到 200 个字。", "A title has 1 to 200 characters."),
     "problem.large": ("内容太长", "Too long"),
     "problem.large.do": (
         "字段 {field} 最多 {limit} 字节。请缩短后重试。",

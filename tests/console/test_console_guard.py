@@ -1,0 +1,224 @@
+"""What stands around the pages, and the pages without a browser: refusals, the door, a daemon that is away, the log."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+from memsvc_console.app import create_app
+from memsvc_console.passwords import hash_password
+from memsvc_console.settings import Settings
+from memsvc_console.view import Console, View, route
+from starlette.responses import Response
+
+from tests.console.world import Corner, client
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NOWHERE = "127.0.0.1:9"
+HASH = hash_password("开门")
+FACTS = "/s/school/agent/wang/memory/facts"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def web(corner: Corner) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser without a window, before the console of the world."""
+    async with client(corner.world.app) as opened:
+        yield opened
+
+
+def word(answer: httpx2.Response) -> str:
+    """The session's secret word, as a form has it."""
+    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', answer.text)
+    assert found
+    return found[1]
+
+
+async def test_only_our_own_page_may_change_anything(web: httpx2.AsyncClient, corner: Corner) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    url, good = corner.base + "/memory/facts", {"csrf": csrf, "text": "用户教高二数学"}
+    for headers, form in (
+        ({}, {"text": "用户教高二数学"}),
+        ({}, good | {"csrf": "0" * 64}),
+        ({}, good | {"csrf": "é"}),
+        ({"origin": "http://evil.example"}, good),
+        ({"origin": "null"}, good),
+        ({"origin": "http://localhost:9999"}, good),
+        ({"sec-fetch-site": "cross-site"}, good),
+        ({"sec-fetch-site": "same-site"}, good),
+    ):
+        answer = await web.post(url, data=form, headers=headers)
+        assert answer.status_code == 403, (headers, form)
+        assert "The request was refused" in answer.text
+    as_json = await web.post(url, content=b"{}", headers={"content-type": "application/json", "x-csrf-token": csrf})
+    assert as_json.status_code == 403
+    web.cookies.clear()
+    assert (await web.post(url, data=good)).status_code == 403
+    assert await corner.review.texts() == []
+
+
+async def test_the_same_form_from_our_own_page_is_taken(web: httpx2.AsyncClient, corner: Corner) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    headers = {"origin": "http://localhost:8080", "sec-fetch-site": "same-origin"}
+    form = {"csrf": csrf, "text": "用户教高二数学"}
+    answer = await web.post(corner.base + "/memory/facts", data=form, headers=headers)
+    assert (answer.status_code, answer.headers["location"]) == (303, corner.base + "/memory")
+    assert await corner.review.texts() == ["用户教高二数学"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8080", "localhost.evil.example", ""])
+async def test_a_name_that_only_points_at_us_is_not_ours(web: httpx2.AsyncClient, corner: Corner, host: str) -> None:
+    answer = await web.get(corner.base + "/memory", headers={"host": host})
+    assert answer.status_code == 421
+    assert "Not this address" in answer.text
+
+
+async def test_every_answer_says_what_a_browser_may_do(web: httpx2.AsyncClient, corner: Corner) -> None:
+    for path, status in (("/memory", 200), ("/nowhere", 404), ("/memory/facts/x/delete", 404)):
+        answer = await web.get(corner.base + path)
+        assert answer.status_code == status
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert not re.search(r"<script(?![^>]* src=)| style=| on[a-z]+=|javascript:", answer.text)
+    (static,) = set(re.findall(r"/static/base\.css\?v=[0-9a-f]+", answer.text))
+    kept = await web.get(static)
+    assert "immutable" in kept.headers["cache-control"]
+    assert "set-cookie" not in kept.headers
+
+
+async def test_the_cookie_is_for_this_site_and_no_script(web: httpx2.AsyncClient, corner: Corner) -> None:
+    cookie = (await web.get(corner.base + "/memory")).headers.get_list("set-cookie")
+    assert len(cookie) == 2
+    for each in cookie:
+        assert "httponly" in each.lower()
+        assert "samesite=lax" in each.lower()
+
+
+async def test_a_body_has_a_bound(web: httpx2.AsyncClient, corner: Corner) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b"x" * 65_536
+
+    headers = {"content-type": "application/x-www-form-urlencoded", "x-csrf-token": csrf}
+    for body in (b"x" * (2 * 1024 * 1024 + 1), endless()):
+        answer = await web.post(corner.base + "/memory/facts", content=body, headers=headers)
+        assert answer.status_code == 413
+    many = await web.post(corner.base + "/memory/facts", content=b"&".join([b"a=1"] * 200), headers=headers)
+    assert many.status_code == 400
+
+
+async def test_off_loopback_the_console_has_a_door(corner: Corner) -> None:
+    app = create_app(Settings(listen="0.0.0.0:8080", daemon=corner.world.console.settings.daemon, password_hash=HASH))
+    async with client(app) as web:
+        turned_away = await web.get(corner.base + "/memory")
+        assert turned_away.status_code == 303
+        assert turned_away.headers["location"].startswith("/login?next=/s/")
+        assert (await web.get("/scopes", headers={"hx-request": "true"})).headers["hx-redirect"].startswith("/login")
+        page = await web.get(turned_away.headers["location"])
+        before = dict(web.cookies)
+        form = {"csrf": word(page), "next": corner.base + "/memory"}
+        assert (await web.post("/login", data=form | {"password": "开 门"})).status_code == 401
+        let_in = await web.post("/login", data=form | {"password": "开门"})
+        assert (let_in.status_code, let_in.headers["location"]) == (303, corner.base + "/memory")
+        assert dict(web.cookies) != before
+        inside = await web.get(corner.base + "/memory")
+        assert inside.status_code == 200
+        await web.post("/logout", data={"csrf": word(inside)})
+        assert (await web.get(corner.base + "/memory")).status_code == 303
+
+
+async def test_the_password_cannot_be_tried_for_long(corner: Corner) -> None:
+    app = create_app(Settings(listen="0.0.0.0:8080", daemon=NOWHERE, password_hash=HASH))
+    async with client(app) as web:
+        form = {"csrf": word(await web.get("/login"))}
+        tried = [(await web.post("/login", data=form | {"password": f"p{n}"})).status_code for n in range(6)]
+        assert tried == [401] * 5 + [429]
+        assert (await web.post("/login", data=form | {"password": "开门"})).status_code == 429
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "\n"]
+)
+async def test_the_way_back_leads_nowhere_else(web: httpx2.AsyncClient, corner: Corner, target: str) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    answer = await web.post("/preferences", data={"csrf": csrf, "theme": "dark", "next": target})
+    assert answer.headers["location"] == "/"
+
+
+async def test_a_daemon_that_is_away_is_explained_on_every_page() -> None:
+    app = create_app(Settings(daemon=NOWHERE))
+    console: Console = app.state.console
+    async with client(app, **{"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}) as web:
+        for path in ("/memory", "/conversations", "/conversations/th_x", "/runs/r"):
+            answer = await web.get("/s/school/agent/wang" + path)
+            assert answer.status_code == 503
+            assert f"在 {NOWHERE} 上没有记忆服务应答" in answer.text
+            assert "memsvc serve" in answer.text
+            assert "重试" in answer.text
+        toast = await web.get("/s/school/agent/wang/memory", headers={"hx-request": "true"})
+        assert toast.headers["hx-retarget"] == "#toasts"
+        assert "连不上记忆服务" in toast.text
+    await console.memory.close()
+
+
+async def test_a_wrong_token_and_a_runners_token_are_explained(corner: Corner, tmp_path: Path) -> None:
+    from memsvc import app as daemon_app
+    from memsvc.auth import make_token
+    from memsvc.config import Settings as DaemonSettings
+
+    token, token_hash = make_token()
+    credentials = [{"name": "runner", "role": "runner", "tenants": ["school"], "token_hash": token_hash}]
+    values = {"listen": "127.0.0.1:0", "database": tmp_path / "own.db", "credentials": credentials}
+    async with daemon_app.running(DaemonSettings.model_validate(values)) as daemon:
+        for given, path, status, told in (
+            ("msv_wrong", "/s/school/agent/wang/memory", 502, "MEMSVC_CONSOLE_TOKEN_FILE"),
+            (token, "/s/school/agent/wang/memory", 403, "reviewer"),
+            (token, "/s/other/agent/wang/conversations", 403, "tenant"),
+        ):
+            app = create_app(Settings(daemon=daemon.address, token=given))
+            async with client(app) as web:
+                answer = await web.get(path)
+                assert (answer.status_code, told in answer.text) == (status, True)
+            await app.state.console.memory.close()
+
+
+async def test_the_log_holds_no_content(
+    web: httpx2.AsyncClient, corner: Corner, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        csrf = word(await web.get(corner.base + "/memory"))
+        await web.get(corner.base + "/conversations?list=1&q=秘密的词")
+        await web.post(corner.base + "/memory/facts", data={"csrf": csrf, "text": "用户的秘密"})
+        await web.get(corner.base + "/秘密的路")
+    ours = [record.getMessage() for record in caplog.records if record.name == "memsvc_console"]
+    assert len(ours) == 4
+    for line in ours:
+        assert "秘密" not in line
+        assert "%E7" not in line
+        assert corner.scope.tenant_id not in line
+
+
+async def test_a_fault_of_ours_tells_its_place_and_not_what_it_saw(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(_: View) -> Response:
+        raise ValueError("用户的秘密")
+
+    app = create_app(Settings(daemon=NOWHERE))
+    app.router.routes.insert(0, route("/fails", fails))
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080") as web:
+        answer = await web.get("/fails")
+    assert answer.status_code == 500
+    assert "The console failed" in answer.text
+    ours = [record.getMessage() for record in caplog.records if record.name == "memsvc_console"]
+    assert any("ValueError" in line and "test_console_guard.py" in line for line in ours)
+    assert "秘密" not in answer.text + "".join(ours)
