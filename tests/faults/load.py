@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 import grpc
@@ -27,6 +28,10 @@ MOST_RUNS = 14
 """Of one conversation: what its summary names must fit into a summary."""
 MOST_FACTS = 20
 TALKS = 4
+REST_S = 120.0
+"""How long the background work may take to come to rest, on a busy machine."""
+LEAVING_S = 0.05
+"""Callers that leave do so within this long: a call on a quiet machine takes a tenth of it."""
 
 T = TypeVar("T")
 
@@ -51,22 +56,45 @@ class Gone(Exception):  # noqa: N818  it says what the daemon is
     """The daemon died or is going down: whether the call was done, nobody knows."""
 
 
-@dataclass
-class Sizes:
-    """Bytes of the texts: most are short, one in `large_one_in` goes up to `large_bytes`."""
+@dataclass(frozen=True)
+class Shape:
+    """What the load is like. Texts: most are short, one in `large_one_in` goes up to `large_bytes`.
+
+    A caller waits up to `pause_s` between its calls, leaves `leaving` of its contexts and recordings in the middle, and
+    of its conversations keeps `conversations`, the oldest being deleted: so what is kept stays as much as it is.
+    """
 
     short_bytes: int = 400
     large_bytes: int = 20_000
     large_one_in: int = 25
+    pause_s: float = 0.0
+    leaving: float = 0.0
+    conversations: int = 1_000_000
+
+
+@cache
+def _pool(size_bytes: int) -> str:
+    return text(random.Random(size_bytes), size_bytes)
+
+
+async def at_rest(ops: rpc.OpsServiceAsyncStub) -> list[str]:
+    """Waits until the background work owes nothing; returns what it still owes after `REST_S`, a line each."""
+    for _ in range(int(REST_S / 0.1)):
+        now = await ops.GetWorkerStatus(svc.GetWorkerStatusRequest())
+        if not now.pending_jobs:
+            return [f"at rest {now.unfolded_runs} runs are not folded"] if now.unfolded_runs else []
+        await asyncio.sleep(0.1)  # nothing tells when a daemon comes to rest
+    failed = [f"{job.thread_id} {job.error_reason} after {job.attempts} attempts" for job in now.failed_jobs]
+    return [f"{now.pending_jobs} jobs wait after {REST_S:.0f} s", *failed[:10]]
 
 
 class Caller:
     """One caller with its ledger. `run` goes on until the daemon is gone; what it was told stays in the ledger."""
 
-    def __init__(self, ledger: Ledger, rng: random.Random, tally: Tally, sizes: Sizes) -> None:
-        self.ledger, self._rng, self._tally, self._sizes = ledger, rng, tally, sizes
+    def __init__(self, ledger: Ledger, rng: random.Random, tally: Tally, shape: Shape) -> None:
+        self.ledger, self._rng, self._tally, self._shape = ledger, rng, tally, shape
+        self._pool = _pool(2 * shape.large_bytes)
         self._scope = ledger.scope
-        self._stubs: Any = None
 
     async def run(self, channel: grpc.aio.Channel, until: Callable[[], bool] = lambda: False) -> None:
         """Makes calls until the daemon is gone, or `until` says so after one of them."""
@@ -83,6 +111,11 @@ class Caller:
             while not until():
                 (kind,) = self._rng.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])
                 await kind()
+                kept = [talk for talk in self.ledger.conversations if talk.state is State.KEPT and self._kept(talk)]
+                if len(kept) > self._shape.conversations:
+                    await self._forget(kept[0])
+                if self._shape.pause_s:
+                    await asyncio.sleep(self._rng.random() * self._shape.pause_s)
         except Gone:
             pass
 
@@ -90,7 +123,12 @@ class Caller:
 
     async def _record(self) -> None:
         talk = self._talk()
-        await self._send(talk, self._new_run(talk))
+        run = self._new_run(talk)
+        if self._rng.random() < self._shape.leaving:
+            await self._leave(self._memory.RecordRun(self._request(talk, run)))
+            await self._send(talk, run, is_retry=True)
+        else:
+            await self._send(talk, run)
 
     async def _burst(self) -> None:
         """Several runs of one conversation at once: they share commits, and their order is the daemon's."""
@@ -101,12 +139,18 @@ class Caller:
             if error is not None:
                 raise error
 
-    async def _send(self, talk: Conversation, run: RunEntry) -> None:
+    async def _leave(self, call: Any) -> None:
+        """Leaves a call at some moment of its life."""
+        await asyncio.sleep(self._rng.random() * LEAVING_S)
+        call.cancel()
+        self._tally.ends["left"] += 1
+
+    async def _send(self, talk: Conversation, run: RunEntry, is_retry: bool = False) -> None:
         answer = await self._call("RecordRun", lambda: self._memory.RecordRun(self._request(talk, run)))
         if answer is None:
             run.state = State.GONE
             return
-        if not answer.created or (talk.thread_id and answer.thread_id != talk.thread_id):
+        if not (answer.created or is_retry) or (talk.thread_id and answer.thread_id != talk.thread_id):
             self._tally.wrong.append(f"{run.run_id} was new and was answered as an old one, or elsewhere")
         run.state, run.sequence, talk.thread_id = State.KEPT, answer.sequence, answer.thread_id
 
@@ -127,8 +171,11 @@ class Caller:
 
     async def _ask(self) -> None:
         talk = self._talk()
-        question = text(self._rng, 60)
+        question = self._words(60)
         request = svc.GetContextRequest(scope=self._scope, thread_key=talk.key, input=question, locale="zh")
+        if self._rng.random() < self._shape.leaving:
+            await self._leave(self._memory.GetContext(request))
+            return
         answer = await self._call("GetContext", lambda: self._memory.GetContext(request))
         kept = [run for run in talk.runs.values() if run.state is State.KEPT]
         if answer is not None and kept:
@@ -138,7 +185,7 @@ class Caller:
 
     async def _list(self) -> None:
         if self._rng.random() < 0.5:
-            request = svc.SearchRequest(scope=self._scope, query=text(self._rng, 40))
+            request = svc.SearchRequest(scope=self._scope, query=self._words(40))
             await self._call("Search", lambda: self._recall.Search(request))
             return
         listing = svc.ListThreadsRequest(scope=self._scope)
@@ -161,18 +208,22 @@ class Caller:
 
     async def _delete_thread(self) -> None:
         talks = [t for t in self.ledger.conversations if t.state is State.KEPT and self._kept(t)]
-        if len(talks) < TALKS:
-            return
-        talk = self._rng.choice(talks)
+        if len(talks) >= TALKS:
+            await self._forget(self._rng.choice(talks))
+
+    async def _forget(self, talk: Conversation) -> None:
         talk.state = State.DELETING
         request = svc.DeleteThreadRequest(scope=self._scope, thread_id=talk.thread_id)
         done = await self._call("DeleteThread", lambda: self._threads.DeleteThread(request))
         talk.state = State.KEPT if done is None else State.GONE
+        if talk.state is State.GONE:
+            for run in talk.runs.values():
+                run.input = run.output = ""  # nobody compares them any more
 
     async def _rename(self) -> None:
         talk = self._talk()
         if self._kept(talk):
-            request = svc.RenameThreadRequest(scope=self._scope, thread_id=talk.thread_id, title=text(self._rng, 30))
+            request = svc.RenameThreadRequest(scope=self._scope, thread_id=talk.thread_id, title=self._words(30))
             await self._call("RenameThread", lambda: self._threads.RenameThread(request))
 
     async def _write_fact(self) -> None:
@@ -250,13 +301,17 @@ class Caller:
 
     def _new_run(self, talk: Conversation) -> RunEntry:
         mark = new_mark()
-        large = self._rng.randrange(self._sizes.large_one_in) == 0
-        size = self._rng.randrange(self._sizes.large_bytes) if large else self._rng.randrange(self._sizes.short_bytes)
+        large = self._rng.randrange(self._shape.large_one_in) == 0
+        size = self._rng.randrange(self._shape.large_bytes if large else self._shape.short_bytes)
         outcome = self._rng.choices([COMPLETED, FAILED, CANCELLED], [8, 1, 1])[0]
-        given = f"{mark} {text(self._rng, 30 + size // 8)}"
-        run = RunEntry(f"run-{mark}", mark, given, text(self._rng, size) if size else "", outcome)
+        run = RunEntry(f"run-{mark}", mark, f"{mark} {self._words(30 + size // 8)}", self._words(size), outcome)
         talk.runs[run.run_id] = run
         return run
+
+    def _words(self, size_bytes: int) -> str:
+        """A piece of this length of the caller's pool of words, Chinese and English."""
+        piece = self._rng.randrange(len(self._pool) // 2)
+        return self._pool[piece : piece + size_bytes].encode()[:size_bytes].decode("utf-8", "ignore")
 
     def _request(self, talk: Conversation, run: RunEntry) -> svc.RecordRunRequest:
         return svc.RecordRunRequest(
