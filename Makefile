@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fmt proto eval bench torture demo image clean
+.PHONY: help run test lint fmt proto eval bench torture soak demo image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -58,6 +58,9 @@ bench: $(INSTALLED) ## time the calls beside a bare gRPC echo
 
 torture: $(INSTALLED) ## kill daemons 500 times in the middle of mixed load, and audit what they leave
 	$(BIN)/python -m tests.faults.torture $(ARGS)
+
+soak: $(INSTALLED) ## half an hour of mixed load with faults: what leaks, what waits, what fails
+	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 demo: $(INSTALLED) ## play a conversation against a daemon of its own, killed in the middle
 	$(BIN)/python clients/examples/demo.py $(ARGS)
