@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fmt proto eval bench torture soak demo image clean
+.PHONY: help run test lint fmt proto eval bench torture power-loss soak demo image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -20,7 +20,7 @@ IMAGE ?= memsvc
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: export MEMSVC_DATABASE ?= data/memsvc.db
 run: $(INSTALLED) ## serve on 127.0.0.1:50051, with the database in ./data
@@ -58,6 +58,9 @@ bench: $(INSTALLED) ## time the calls beside a bare gRPC echo
 
 torture: $(INSTALLED) ## kill daemons 500 times in the middle of mixed load, and audit what they leave
 	$(BIN)/python -m tests.faults.torture $(ARGS)
+
+power-loss: $(INSTALLED) ## 300 disks as a power loss may leave them, built from what strace saw the daemon do
+	$(BIN)/python -m tests.faults.power $(ARGS)
 
 soak: $(INSTALLED) ## half an hour of mixed load with faults: what leaks, what waits, what fails
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +25,10 @@ class Child:
 
     process: asyncio.subprocess.Process
     address: str = ""
+    pid: int = 0
+    """The daemon's own, where another command started it."""
     said: list[str] = field(default_factory=list)
+    _killed: bool = False
 
     async def serving(self) -> None:
         """Returns when it says that it serves."""
@@ -32,9 +36,17 @@ class Child:
         async for line in self.process.stderr:
             self.said.append(line.decode())
             if '"serving"' in self.said[-1]:
-                self.address = json.loads(self.said[-1])["address"]
+                told = json.loads(self.said[-1])
+                self.address, self.pid = told["address"], told["pid"]
                 return
         raise AssertionError("".join(self.said))
+
+    def kill(self) -> None:
+        """Kills it, once: asyncio's own `kill` looks first whether it has ended, and then nobody learns how it did."""
+        if not self._killed:
+            self._killed = True
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
 
     async def ended(self) -> int:
         """Returns its exit status when it has ended and said its last word."""
@@ -49,12 +61,15 @@ class Child:
             yield rpc.MemoryServiceStub(channel)
 
 
-async def spawn(folder: Path, **environ: str) -> Child:
-    """Starts `memsvc serve` on a free port and a file in `folder`; of this process's settings it gets none."""
+async def spawn(folder: Path, *under: str, **environ: str) -> Child:
+    """Starts `memsvc serve` on a free port and a file in `folder`; of this process's settings it gets none.
+
+    `under` is a command that starts it and watches it.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
     settings = {"MEMSVC_LISTEN": "127.0.0.1:0", "MEMSVC_DATABASE": str(folder / "memsvc.db"), "PYTHONPATH": str(ROOT)}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "memsvc", "serve"),
+        *(*under, sys.executable, "-m", "memsvc", "serve"),
         cwd=folder,
         env=inherited | settings | environ,
         stdout=asyncio.subprocess.DEVNULL,
@@ -73,5 +88,5 @@ async def child(folder: Path, **environ: str) -> AsyncIterator[Child]:
         yield started
     finally:
         if started.process.returncode is None:
-            started.process.kill()
+            started.kill()
             await started.ended()

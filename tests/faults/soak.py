@@ -133,7 +133,7 @@ async def _life(seen: Soak, callers: Sequence[Caller], environ: dict[str, str], 
                 seen.samples.append(await _sample(seen, daemon, ops, time.monotonic() - begun))
         else:
             await asyncio.sleep(seconds)
-        daemon.process.send_signal(signal.SIGKILL)
+        daemon.kill()
         seen.kills += 1
         await load
         await listening

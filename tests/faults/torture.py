@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -141,9 +141,9 @@ class _File:
         try:
             yield daemon
         finally:
-            with suppress(ProcessLookupError):
-                daemon.process.kill()
-            await daemon.ended()
+            if daemon.process.returncode is None:
+                daemon.kill()
+                await daemon.ended()
 
     async def _until_killed(self, daemon: Child, when: str) -> None:
         if when == "it starts":
@@ -155,10 +155,9 @@ class _File:
             await _answered(self._result.tally, self._rng.randrange(MOST_ANSWERS))
             await asyncio.sleep(self._rng.random() * LONGEST_PAUSE_S)
             if when == "it stops":
-                daemon.process.send_signal(signal.SIGTERM)
+                os.kill(daemon.process.pid, signal.SIGTERM)
                 await asyncio.sleep(self._rng.random() / 2)
-            with suppress(ProcessLookupError):
-                daemon.process.kill()
+            daemon.kill()
             await load
 
     def _audit(self) -> None:
