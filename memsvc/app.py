@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 import time
@@ -44,6 +45,8 @@ from memsvc.worker import Worker
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 0.0005
+OTHER_DESCRIPTORS = 100
+"""What the daemon opens besides connections: its database, its providers, what the runtime needs."""
 UNFOLDED_SECONDS = 5.0
 """How old the metric of unfolded runs may be."""
 
@@ -68,6 +71,7 @@ async def serve(settings: Settings) -> None:
     # Folding and indexing compute on threads of their own. With the interpreter's default of 5 ms, each hop of a call
     # between threads could wait that long for one of them.
     sys.setswitchinterval(SWITCH_SECONDS)
+    _raise_descriptors(settings.max_connections)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,6 +87,17 @@ async def serve(settings: Settings) -> None:
         await stop.wait()
         log.info("stopping")
     log.info("stopped")
+
+
+def _raise_descriptors(connections: int) -> None:
+    """Lets the process have the descriptors that its connections take: what it is given may be 1,024 or fewer."""
+    wanted = connections + OTHER_DESCRIPTORS
+    given, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY in (given, most) or given >= wanted:
+        return
+    if most < wanted:
+        log.warning("few_descriptors", allowed=most, max_connections=connections)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, most), most))
 
 
 @asynccontextmanager

@@ -27,6 +27,8 @@ METHOD = "/memsvc.v1.MemoryService/GetContext"
 SCOPE = pb.Scope(tenant_id="school-7", agent_id="exam")
 STAGES = ("ok", "begun", "half", "sent", "working", "writing")
 ROUNDS = 6
+EACH = 50
+"""Calls of one connection: who cancels hundreds in a row is sent away by the core."""
 SETTLE_S = 3.0
 """What the core takes to be done with a connection that is closed."""
 
@@ -78,9 +80,10 @@ async def _round(address: str, stage: str, calls: int) -> None:
     # What a caller who widens no window lets through is spent after some replies; from then on all wait to be taken.
     size = 15_000 if stage in ("sent", "writing") else 20
     data = message(svc.GetContextRequest(scope=SCOPE, input="x", knowledge="z" * size).SerializeToString())
-    async with wire(address) as connection:
-        for number in range(calls):
-            await _call(connection, 2 * number + 1, stage, data)
+    for first in range(0, calls, EACH):
+        async with wire(address) as connection:
+            for number in range(min(EACH, calls - first)):
+                await _call(connection, 2 * number + 1, stage, data)
     await asyncio.sleep(SETTLE_S)
 
 
