@@ -1,4 +1,4 @@
-# The daemon and nothing else: no compiler, no pip, no shell script, a user without rights, and one folder that it writes.
+# The daemon and the console, and nothing else: no compiler, no pip, no shell script, a user without rights, and one folder that it writes.
 
 FROM python:3.12-slim AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
@@ -8,13 +8,15 @@ RUN python -m venv --without-pip /opt/memsvc
 # What the daemon stands on comes first: it changes seldom, and this layer with it.
 COPY constraints.txt pyproject.toml ./
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print(*project['dependencies'], *project['optional-dependencies']['server'], sep='\n')" > requirements.txt \
+extras = project['optional-dependencies']; \
+print(*project['dependencies'], *extras['server'], *extras['console'], sep='\n')" > requirements.txt \
  && pip --python /opt/memsvc/bin/python install --no-compile -c constraints.txt -r requirements.txt \
  && pip install -c constraints.txt hatchling
 
 COPY README.md LICENSE ./
 COPY memsvc memsvc
 COPY clients/python clients/python
+COPY clients/console clients/console
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/memsvc/bin/python install --no-compile --no-deps dist/*.whl
 
@@ -28,14 +30,14 @@ LABEL org.opencontainers.image.title="memsvc" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin memsvc \
  && install --directory --owner memsvc --group memsvc /data /tokens \
- && install --directory --owner memsvc --group memsvc --mode 0700 /tokens/runner /tokens/reviewer /tokens/admin
+ && install --directory --owner memsvc --group memsvc --mode 0700 /console /tokens/runner /tokens/reviewer /tokens/admin
 COPY --from=build /opt/memsvc /opt/memsvc
 ENV PATH=/opt/memsvc/bin:$PATH
 
 # Loads all of the daemon and its tokenizer: the encoding is in the image, or the build fails. It also leaves the bytecode
 # of those parts of the standard library that the daemon uses; the base image has none, and the health check starts often.
 RUN python -c "from memsvc import __main__, app; from memsvc.config import Settings; \
-from memsvc.tokens import Tokenizer; Tokenizer(Settings().tokenizer)" \
+from memsvc.tokens import Tokenizer; Tokenizer(Settings().tokenizer); from memsvc_console import __main__" \
  && rm -rf /tmp/*
 
 # Off loopback the daemon wants credentials (`memsvc token init --directory /tokens` makes some into volumes mounted there),

@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test lint fmt proto eval bench torture power-loss soak demo image clean
+.PHONY: help run console screenshots test lint fmt proto eval bench torture power-loss soak demo image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -20,12 +20,16 @@ IMAGE ?= memsvc
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: export MEMSVC_DATABASE ?= data/memsvc.db
 run: $(INSTALLED) ## serve on 127.0.0.1:50051, with the database in ./data
 	@mkdir -p data
 	$(BIN)/memsvc serve $(ARGS)
+
+console: export MEMSVC_CONSOLE_LISTEN ?= 127.0.0.1:8080
+console: $(INSTALLED) ## serve the console on 127.0.0.1:8080, for the daemon of `make run`
+	$(BIN)/memsvc-console
 
 test: $(INSTALLED) ## run the tests
 	$(BIN)/pytest $(ARGS)
@@ -67,6 +71,9 @@ soak: $(INSTALLED) ## half an hour of mixed load with faults: what leaks, what w
 
 demo: $(INSTALLED) ## play a conversation against a daemon of its own, killed in the middle
 	$(BIN)/python clients/examples/demo.py $(ARGS)
+
+screenshots: $(INSTALLED) ## take the README's pictures of the console, with a browser
+	$(BIN)/python -m tests.console.screenshots $(ARGS)
 
 image: ## build the container image
 	docker build --tag $(IMAGE) .

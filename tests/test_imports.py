@@ -28,6 +28,20 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 """A room (a module, or a folder with all that is in it) knows itself and the rooms of earlier layers, none beside it:
 the request path (`memory`) and the background (`jobs`) do not know each other, and the store knows no model."""
 
+CONSOLE = PACKAGE.parent / "clients" / "console" / "memsvc_console"
+
+CONSOLE_LAYERS: tuple[tuple[str, ...], ...] = (
+    ("texts", "scopes", "passwords", "sessions", "takeback", "block", "charts", "curve"),
+    ("i18n", "settings"),
+    ("problems", "times", "security", "daemon", "figures"),
+    ("inspection",),
+    ("view",),
+    ("pages",),
+    ("app",),
+    ("__main__",),
+)
+"""The same for the console, which of memsvc knows the generated messages alone."""
+
 ALONE: dict[str, set[str]] = {
     "sqlite3": {"store/sqlite"},
     "aiosqlite": {"store/sqlite"},
@@ -85,6 +99,19 @@ def test_imports_point_down() -> None:
 def test_the_daemon_does_not_know_its_clients() -> None:
     for path in modules():
         assert not any(name.split(".")[0] == "memsvc_client" for name in imported(path)), place(path)
+
+
+def test_the_console_is_a_client_of_the_contract_and_its_imports_point_down() -> None:
+    rank = {room: layer for layer, rooms in enumerate(CONSOLE_LAYERS) for room in rooms}
+    for path in sorted(CONSOLE.rglob("*.py")):
+        here = path.relative_to(CONSOLE).parts[0].removesuffix(".py")
+        for name in imported(path):
+            top, *rest = name.split(".")
+            if top == "memsvc":
+                assert rest[:1] == ["v1"], f"{path.name} imports {name}: the console knows the contract alone"
+            elif top == "memsvc_console" and rest and here != "__init__":
+                assert {here, rest[0]} <= rank.keys(), f"{path.name} imports {name}: give both a layer"
+                assert rest[0] == here or rank[rest[0]] < rank[here], f"{path.name} must not know {name}"
 
 
 def test_each_library_is_known_in_its_place_alone() -> None:
@@ -152,7 +179,7 @@ def imported(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{place(path)}:{node.lineno} imports by dots; say the whole name"
+            assert node.level == 0, f"{path.name}:{node.lineno} imports by dots; say the whole name"
             if node.module == "memsvc":
                 yield from (f"memsvc.{alias.name}" for alias in node.names)
             elif node.module:

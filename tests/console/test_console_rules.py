@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
@@ -14,7 +16,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc_client import MemsvcError, NotFound, RateLimited, RoleDenied, Scope
 from memsvc_console import i18n, times
-from memsvc_console.__main__ import main
+from memsvc_console.__main__ import main, without_trace
 from memsvc_console.i18n import Words, choose
 from memsvc_console.passwords import hash_password, matches
 from memsvc_console.scopes import decode_scope, encode_scope, parse_scope, scope_path
@@ -322,3 +324,12 @@ def test_a_wrong_setting_ends_the_command_with_a_sentence(
     monkeypatch.setenv("MEMSVC_CONSOLE_LISTEN", "nowhere")
     assert main([]) == 2
     assert capsys.readouterr().err == "memsvc-console: MEMSVC_CONSOLE_LISTEN: must be host:port, as 127.0.0.1:8080\n"
+
+
+def test_the_servers_own_log_tells_no_more_of_a_fault_than_that_there_was_one() -> None:
+    try:
+        raise ValueError("用户的秘密")
+    except ValueError:
+        record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "Exception in %s", ("app",), sys.exc_info())
+    assert without_trace(record)
+    assert logging.Formatter().format(record) == "Exception in app"

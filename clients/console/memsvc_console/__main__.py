@@ -61,8 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
 def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; what waits to be taken back is sent before it ends."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    logging.getLogger("memsvc_console").setLevel(logging.INFO)
-    print(f"memsvc-console: http://{settings.listen}/  (daemon: {settings.daemon})", file=sys.stderr)
+    for name in ("memsvc_console", "uvicorn.error"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addFilter(without_trace)
     # No access log of the server's: it would hold what people search for.
     uvicorn.run(
         create_app(settings),
@@ -73,6 +74,15 @@ def serve(settings: Settings) -> None:
         server_header=False,
         timeout_graceful_shutdown=10,
     )
+
+
+def without_trace(record: logging.LogRecord) -> bool:
+    """Takes the exception out of a record of the server's: its text may quote what somebody wrote.
+
+    `app.crashed` has told the type and the place by then.
+    """
+    record.exc_info = record.exc_text = None
+    return True
 
 
 def make(folder: Path) -> None:
