@@ -47,8 +47,8 @@ log = structlog.get_logger()
 SWITCH_SECONDS = 0.0005
 OTHER_DESCRIPTORS = 100
 """What the daemon opens besides connections: its database, its providers, what the runtime needs."""
-UNFOLDED_SECONDS = 5.0
-"""How old the metric of unfolded runs may be."""
+BACKLOG_SECONDS = 5.0
+"""How old the metrics of the backlog may be."""
 
 
 def now_us() -> int:
@@ -129,8 +129,14 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
             stack.push_async_callback(_end, retaining)
         if settings.metrics_listen:
             stack.callback(metrics.serve(settings.metrics_listen))
-            metrics.watch(lambda: len(worker.pending()), lambda: len(worker.failures()), store.erasure_owed)
-            counting = asyncio.create_task(_count_unfolded(store), name="memsvc-unfolded")
+            metrics.watch(
+                lambda: len(worker.pending()),
+                lambda: len(worker.failures()),
+                store.erasure_owed,
+                lambda: {provider.name: provider.usable for provider in models.statuses()},
+                settings.database,
+            )
+            counting = asyncio.create_task(_watch_backlog(store, clock), name="memsvc-backlog")
             stack.push_async_callback(_end, counting)
         gate = Gate(settings.credentials)
         services = _services(means, renderer, worker, followups, touches)
@@ -195,12 +201,13 @@ def _services(
     )
 
 
-async def _count_unfolded(store: Store) -> None:
-    """Keeps the metric of runs that wait to be folded: only the database knows their number."""
+async def _watch_backlog(store: Store, clock: Callable[[], int]) -> None:
+    """Keeps the metrics of runs that wait to be folded: only the database knows them."""
     while True:
         with suppress(MemsvcError):  # a database that cannot be read tells of itself where it is asked for more
-            metrics.unfolded((await store.debts(None))[0])
-        await asyncio.sleep(UNFOLDED_SECONDS)
+            runs, since_us = await store.backlog()
+            metrics.backlog(runs, max(0, clock() - since_us) / 1_000_000 if runs else 0)
+        await asyncio.sleep(BACKLOG_SECONDS)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

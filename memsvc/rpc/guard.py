@@ -130,6 +130,7 @@ class Guard(grpc.aio.ServerInterceptor):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this daemon does not have that call yet")
         except MemsvcError as error:
             code = error.status
+            metrics.refused(method, error.reason)
             await _abort(error, method, context)
         except Exception as bug:  # noqa: BLE001  the one of the two that guards the calls
             code = "INTERNAL"

@@ -198,6 +198,9 @@ class Store(CoreStore, Protocol):
         that the scope's latest conversations were served by (of all scopes together: none are named).
         """
 
+    async def backlog(self) -> tuple[int, int]:
+        """Returns how many runs of all scopes wait to be folded, and since when the first has (0: none does)."""
+
     async def day_tokens(self, since_us: int) -> list[tuple[str, str, int]]:
         """Returns memory's own tokens since a time, as (tenant, agent, tokens)."""
 

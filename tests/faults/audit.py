@@ -14,11 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from tests.faults.ledger import MARK, UNKNOWN, Ledger, State
 
 VISIBLE = "state > 0 AND tenant_id <> ''"
 """Threads and scopes that were deleted are hidden first and taken out later."""
+
+PAGE_BYTES = 4096
 
 Row = tuple[object, ...]
 
@@ -177,9 +180,37 @@ def _facts(db: sqlite3.Connection, ledger: Ledger) -> Iterator[str]:
         yield f"a candidate of {ledger.names} was decided on and is there"
 
 
-def deleted_words(files: Iterable[Path], ledgers: Sequence[Ledger]) -> list[str]:
-    """Says of which deleted texts the bytes of the files still have a word."""
-    content = b"\n".join(file.read_bytes() for file in files if file.exists())
-    found = {mark.decode() for mark in _MARK_BYTES.findall(content)}
+class Remains(NamedTuple):
+    """Words of deleted texts that are still in the files: where a page keeps things, and where it keeps nothing."""
+
+    kept: list[str]
+    unallocated: list[str]
+
+
+def deleted_words(database: Path, ledgers: Sequence[Ledger]) -> Remains:
+    """Says of which deleted texts the bytes of the file or its log still have a word.
+
+    SQLite overwrites what is deleted, but not what it left behind when it moved a row to another place of the tree:
+    such a copy stands between the pointers and the cells of a page, where nothing is allocated, until something is put
+    there.
+    """
     deleted = set().union(*(ledger.deleted_marks() for ledger in ledgers))
-    return [f"{mark} was deleted and is in the files" for mark in sorted(found & deleted)]
+    content, remains = database.read_bytes(), Remains([], [])
+    for found in _MARK_BYTES.finditer(content):
+        if (mark := found[0].decode()) in deleted:
+            page = content[found.start() // PAGE_BYTES * PAGE_BYTES :][:PAGE_BYTES]
+            is_gap = found.start() % PAGE_BYTES in _gap(page)
+            (remains.unallocated if is_gap else remains.kept).append(f"{mark} was deleted and is in the file")
+    log = Path(f"{database}-wal")
+    if log.exists():
+        marks = {mark.decode() for mark in _MARK_BYTES.findall(log.read_bytes())}
+        remains.kept.extend(f"{mark} was deleted and is in the log" for mark in sorted(marks & deleted))
+    return remains
+
+
+def _gap(page: bytes) -> range:
+    """The bytes of a page of a tree that are between its pointers and its cells; empty for other pages."""
+    if page[0] not in (2, 5, 10, 13):
+        return range(0)
+    pointers = 8 if page[0] > 5 else 12
+    return range(pointers + 2 * int.from_bytes(page[3:5], "big"), int.from_bytes(page[5:7], "big") or 65_536)

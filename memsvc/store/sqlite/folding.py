@@ -43,6 +43,17 @@ def debts(db: sqlite3.Connection, scope: Scope | None) -> tuple[int, set[str]]:
     return int(count), {name for (name,) in names}
 
 
+def backlog(db: sqlite3.Connection) -> tuple[int, int]:
+    """See Store.backlog."""
+    # As in fold_state: a run is due since the run K places after it was recorded.
+    runs, since_us = db.execute(
+        f"SELECT coalesce(sum(run_count - folded_count - {RECENT_RUNS}), 0), min((SELECT created_us FROM runs "
+        "WHERE runs.thread_no = threads.thread_no AND sequence > folded_upto ORDER BY sequence "
+        f"LIMIT 1 OFFSET {RECENT_RUNS})) FROM threads WHERE run_count - folded_count > {RECENT_RUNS}"
+    ).fetchone()
+    return int(runs), int(since_us or 0)
+
+
 def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldState | None:
     """See Store.fold_state."""
     row = db.execute(

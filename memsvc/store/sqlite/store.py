@@ -259,6 +259,10 @@ class SqliteStore:
         """See Store."""
         return await self._read(folding.debts, scope)
 
+    async def backlog(self) -> tuple[int, int]:
+        """See Store."""
+        return await self._db.read_slowly(folding.backlog)
+
     async def day_tokens(self, since_us: int) -> list[tuple[str, str, int]]:
         """See Store."""
         return await self._read(ops.day_tokens, since_us)
