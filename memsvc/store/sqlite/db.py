@@ -20,7 +20,7 @@ import sqlite3
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -31,6 +31,7 @@ import aiosqlite
 from memsvc.errors import DiskFull, RateLimited, Unavailable
 from memsvc.store.sqlite import migrate, start
 from memsvc.store.sqlite.migrate import Migration
+from memsvc.store.sqlite.remnants import Remnants
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -154,7 +155,8 @@ class Database:
         self.loop = asyncio.get_running_loop()
         self._waiting: deque[_Unit] = deque()
         self._closing: asyncio.Task[None] | None = None
-        self._lock: int | None = None
+        self._lock: int
+        self._remnants: Remnants
         self._writer: _Link
         self._readers = [_Link(partial(start.connect, self.path, read_only=True)) for _ in range(readers + 1)]
 
@@ -192,7 +194,8 @@ class Database:
 
     async def _open(self, migrations: Sequence[Migration], now_us: int) -> None:
         def opener() -> sqlite3.Connection:
-            connection, self._lock, self.secret = start.open_writer(self.path, migrations, now_us)
+            connection, self._lock, file, self.secret = start.open_writer(self.path, migrations, now_us)
+            self._remnants = Remnants(self.path, file)
             return connection
 
         self._writer = _Link(opener)
@@ -255,8 +258,20 @@ class Database:
 
         False when a read stood in the way: try again. Writes wait meanwhile, at most a moment beyond the work itself.
         """
+        return await self._erase(None)
+
+    async def erase(self) -> bool:
+        """Does what `checkpoint` does, and leaves no copy of what was deleted in the file either (see remnants.py).
+
+        Where the log was begun anew since the last time, the whole file is read, on a thread of its own.
+        """
+        if not await self._erase(None):
+            return False
+        return self._remnants.known or await self._erase(await asyncio.to_thread(self._remnants.scan))
+
+    async def _erase(self, found: Collection[int] | None) -> bool:
         self._refuse_if_closing()
-        unit = _Unit(_empty_log, self.loop.create_future())
+        unit = _Unit(partial(self._remnants.erase, found=found), self.loop.create_future())
         self._writer.submit(partial(self._run_bare, unit))
         return cast(bool, await unit.future)
 
@@ -277,8 +292,8 @@ class Database:
         try:
             await self._writer.finish()
         finally:
-            if self._lock is not None:
-                os.close(self._lock)
+            self._remnants.close()
+            os.close(self._lock)
 
     def _refuse_if_closing(self) -> None:
         if self._closing is not None:
@@ -374,11 +389,6 @@ def _run_together(connection: sqlite3.Connection, batch: Sequence[_Unit]) -> int
     return done
 
 
-def _empty_log(connection: sqlite3.Connection) -> bool:
-    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
-
-
 def _try_to_empty_log(connection: sqlite3.Connection) -> None:
     with suppress(sqlite3.Error):
-        _empty_log(connection)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -1,8 +1,9 @@
-"""Sees deletions to their end: takes out what is hidden, then empties the log, and does not give up.
+"""Sees deletions to their end: takes out what is hidden, empties the log, erases what is left, and does not give up.
 
-The file itself overwrites what it deletes (`secure_delete`), but the log still holds the pages as they were until it
-is written back and cut to nothing, and a read that is under way keeps it from that. So both are owed until they are
-done: by a task of the store's own and not by the worker, because a deletion must not wait for a model.
+The file itself overwrites what it deletes (`secure_delete`), but for copies that rows left where they once stood
+(remnants.py); and the log still holds the pages as they were until it is written back and cut to nothing, and a read
+that is under way keeps it from that. So all of it is owed until it is done: by a task of the store's own and not by the
+worker, because a deletion must not wait for a model.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ PATIENCE_S = 10.0
 """How long a deletion waits for the log to be emptied; what a longer read holds up is done behind its answer."""
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
+QUICK_S = 0.25
+SHARE = 3
+"""An erasure that took longer, because it read a large file, is followed by a pause of so many times its length."""
 
 log = structlog.get_logger()
 
@@ -33,7 +37,7 @@ class Janitor:
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._failure: MemsvcError | None = None
-        # What an earlier process owed is not known but for the rows that are doomed, so a start owes both.
+        # What an earlier process owed is not known but for the rows that are doomed, so a start owes all.
         self.ask()
         self._task = db.loop.create_task(self._work(), name="memsvc-janitor")
 
@@ -89,9 +93,12 @@ class Janitor:
                 self._failure = None
                 self._swept = asked
                 self._tell()
-                if await self._db.checkpoint():
+                began = self._db.loop.time()
+                if await self._db.erase():
                     self._erased = asked
                     self._tell()
+                    took_s = self._db.loop.time() - began
+                    await asyncio.sleep(SHARE * took_s if took_s > QUICK_S else 0)
                     continue
             except MemsvcError as error:
                 self._failure = error

@@ -43,10 +43,11 @@ _SECRET_BYTES = 32
 
 
 class Opened(NamedTuple):
-    """What a start leaves open: the writer's connection, the lock's descriptor, and the database's secret."""
+    """What a start leaves open: the writer's connection, descriptors of the lock and the file, and the secret."""
 
     connection: sqlite3.Connection
     lock: int
+    file: int
     secret: bytes
 
 
@@ -64,7 +65,8 @@ def open_writer(path: str, migrations: Sequence[Migration], now_us: int) -> Open
         try:
             migrate.apply(connection, pending, now_us)
             connection.execute("PRAGMA foreign_keys = ON")
-            return Opened(connection, lock, _secret(connection, path))
+            secret = _secret(connection, path)
+            return Opened(connection, lock, os.open(path, os.O_RDWR | os.O_CLOEXEC), secret)
         except BaseException:
             connection.close()
             raise
