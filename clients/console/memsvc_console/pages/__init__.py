@@ -1,12 +1,24 @@
 """The pages, a module for each, its routes in its ROUTES. The order of SECTIONS is that of the navigation."""
 
-from memsvc_console.pages import context, conversations, login, memory, preferences, start, takebacks, turns
+from memsvc_console.pages import (
+    context,
+    conversations,
+    cost,
+    login,
+    memory,
+    notices,
+    preferences,
+    start,
+    takebacks,
+    turns,
+)
 from memsvc_console.view import Section
 
 SECTIONS = (
     Section("memory"),
     Section("conversations"),
     Section("context"),
+    Section("cost"),
 )
 
 ROUTES = [
@@ -18,4 +30,6 @@ ROUTES = [
     *conversations.ROUTES,
     *turns.ROUTES,
     *context.ROUTES,
+    *cost.ROUTES,
+    *notices.ROUTES,
 ]

@@ -1,6 +1,6 @@
 """Every sentence of the console, Chinese and English side by side: key → (中文, English). A table for each area."""
 
-from memsvc_console.texts import common, context, conversations, memory, problems
+from memsvc_console.texts import common, context, conversations, cost, memory, problems
 
 TEXTS: dict[str, tuple[str, str]] = {
     **common.TEXTS,
@@ -8,4 +8,5 @@ TEXTS: dict[str, tuple[str, str]] = {
     **memory.TEXTS,
     **conversations.TEXTS,
     **context.TEXTS,
+    **cost.TEXTS,
 }
