@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.recall import Hit, index_run, search, unindex_runs
+from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unindex_runs
 
 SMALL_TALK = [
     "帮我写一首关于秋天的诗",
@@ -30,10 +31,10 @@ SMALL_TALK = [
 
 
 @contextmanager
-def opened(path: Path | str = ":memory:") -> Iterator[sqlite3.Connection]:
-    """A migrated database in a transaction, as a unit of work finds it."""
+def opened(path: Path | str = ":memory:", *, upto: int | None = None) -> Iterator[sqlite3.Connection]:
+    """A database in a transaction, as a unit of work finds it, of this schema or of an earlier one."""
     db = sqlite3.connect(path, isolation_level=None)
-    migrate.apply(db, migrate.shipped(), now_us=0)
+    migrate.apply(db, migrate.shipped()[:upto], now_us=0)
     db.execute("PRAGMA secure_delete = ON")
     db.execute("BEGIN IMMEDIATE")
     yield db
@@ -41,19 +42,25 @@ def opened(path: Path | str = ":memory:") -> Iterator[sqlite3.Connection]:
 
 
 def index(db: sqlite3.Connection, sequence: int, text: str, *, thread: int | None = None, scope: int = 1) -> None:
-    index_run(db, scope, sequence if thread is None else thread, sequence, count_terms(text))
+    if index_run(db, scope, sequence if thread is None else thread, sequence, count_terms(text)):
+        while settle(db, scope):
+            pass
 
 
 def find(db: sqlite3.Connection, query: str, *, scope: int = 1, limit: int = 3) -> list[Hit]:
-    return search(db, scope, query_terms(query), limit)
+    return search(db, IndexCache(), scope, query_terms(query), limit)
 
 
 def everything(db: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
-    """All rows of the index; page numbers, which tell nothing, aside."""
-    tables = ("recall_scopes", "recall_entries", "recall_levels")
+    """All rows of the index; numbers of pages, versions and states, which tell nothing, aside."""
+    tables = (
+        "SELECT scope_no, entries, paged_no, waiting FROM recall_scopes",
+        "SELECT * FROM recall_entries",
+        "SELECT scope_no, level, size, sinking FROM recall_levels",
+    )
     pages = "SELECT scope_no, level, first, postings FROM recall_pages ORDER BY 1, 2, 3"
     return [
-        *(db.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables),
+        *(db.execute(f"{table} ORDER BY 1, 2").fetchall() for table in tables),
         list(db.execute(pages)),
     ]
 
@@ -61,6 +68,14 @@ def everything(db: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
 def postings(db: sqlite3.Connection) -> list[tuple[int, int]]:
     """Scope and posting of all that stands on pages, each as often as it does."""
     rows = db.execute("SELECT scope_no, postings FROM recall_pages")
+    return sorted((scope, p) for scope, blob in rows for p in memoryview(blob).cast("q"))
+
+
+def paged(db: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Scope and posting of all that should stand on pages."""
+    rows = db.execute(
+        "SELECT scope_no, postings FROM recall_entries JOIN recall_scopes USING (scope_no) WHERE entry_no <= paged_no"
+    )
     return sorted((scope, p) for scope, blob in rows for p in memoryview(blob).cast("q"))
 
 
@@ -182,7 +197,7 @@ def test_excluded_runs_make_room_for_others() -> None:
     with opened() as db:
         for sequence in range(1, 40):
             index(db, sequence, "the same words")
-        hits = search(db, 1, query_terms("same words"), 2, frozenset(range(10, 40)))
+        hits = search(db, IndexCache(), 1, query_terms("same words"), 2, frozenset(range(10, 40)))
         assert [hit.sequence for hit in hits] == [9, 8]
 
 
@@ -234,11 +249,7 @@ def test_a_large_index_has_each_posting_once_and_finds_every_run() -> None:
             index(db, sequence, f"{talk(sequence, 150)} needle{sequence}")
         levels = [level for (level,) in db.execute("SELECT level FROM recall_levels ORDER BY level")]
         assert levels == [1, 2], "the index is too small to have sunk"
-        own = [
-            blob
-            for (blob,) in db.execute("SELECT postings FROM recall_entries, recall_scopes WHERE entry_no <= paged_no")
-        ]
-        assert postings(db) == sorted((1, p) for blob in own for p in memoryview(blob).cast("q"))
+        assert postings(db) == paged(db)
         sizes = db.execute(
             "SELECT level, sum(length(postings) / 8) FROM recall_pages GROUP BY level ORDER BY level"
         ).fetchall()

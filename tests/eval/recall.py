@@ -20,6 +20,7 @@ from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store import PreparedRun, ThreadRef
 from memsvc.store.sqlite import migrate
+from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.recall import search
 from memsvc.store.sqlite.runs import record_run
 from memsvc.store.sqlite.scopes import find_scope
@@ -114,10 +115,10 @@ def _ask(name: str, folder: Path) -> tuple[list[Answer], float]:
         db = _open(Path(scratch) / "recall.db")
         try:
             scope_of, id_of = _record(db, corpus, alone=name in PASSAGES)
-            answers = []
+            answers, cache = [], IndexCache()
             started = time.perf_counter()
             for query in queries:
-                hits = search(db, scope_of[query["user"]], query_terms(query["query"]), 10)
+                hits = search(db, cache, scope_of[query["user"]], query_terms(query["query"]), 10)
                 answers.append(Answer(query, [id_of[hit.sequence] for hit in hits], [hit.score for hit in hits]))
             return answers, (time.perf_counter() - started) * 1000 / len(queries)
         finally:
@@ -151,7 +152,7 @@ def _record(
             shown="",
             terms=count_terms(row["input"], row["output"]),
         )
-        recorded = record_run(db, _SECRET, scope, thread, prepared, now_us=0)
+        recorded, _ = record_run(db, _SECRET, scope, thread, prepared, now_us=0)
         id_of[recorded.sequence] = row["id"]
         scope_of[row["user"]] = scope_of.get(row["user"]) or find_scope(db, scope)
     db.execute("COMMIT")

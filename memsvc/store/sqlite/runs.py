@@ -11,6 +11,7 @@ from memsvc.rules.context import Hit, Memory, PastRun
 from memsvc.rules.shown import Renderer
 from memsvc.store import ContextRead, PreparedRun, Question, Recorded, ThreadRef
 from memsvc.store.sqlite import core, recall
+from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.scopes import Found, ensure_scope, find_scope, find_thread, run_is_gone
 
 MAX_WAITING = 160
@@ -31,6 +32,7 @@ def read_context(
     db: sqlite3.Connection,
     secret: bytes,
     renderer: Renderer,
+    cache: IndexCache,
     scope: Scope,
     ref: ThreadRef,
     question: Question,
@@ -57,7 +59,7 @@ def read_context(
             },
         )
         runs = [_past_run(row, renderer) for row in rows]
-    hits = _hits(db, scope_no, question, renderer, runs)
+    hits = _hits(db, cache, scope_no, question, renderer, runs)
     facts = core.facts_of(db, scope_no)
     memory = Memory(summary=summary, runs=runs, waiting_count=waiting, facts=facts, hits=hits)
     return ContextRead(found.thread_id, not runs and not summary, locale, memory)
@@ -70,12 +72,12 @@ def record_run(
     ref: ThreadRef,
     prepared: PreparedRun,
     now_us: int,
-) -> Recorded:
-    """Records a run; see Store.record_run."""
+) -> tuple[Recorded, int]:
+    """Records a run; see Store.record_run. Also returns the number of the scope where its index is to be settled."""
     run = prepared.run
     scope_no = ensure_scope(db, scope)
     if again := _recorded_before(db, secret, scope, scope_no, ref, prepared):
-        return again
+        return again, 0
     if run_is_gone(db, secret, scope, scope_no, run.run_id):
         raise Deleted("run")
     opened = ref if any(ref) else ThreadRef(prepared.fresh_thread_id)
@@ -112,9 +114,10 @@ def record_run(
             *(thread_no, RECENT_RUNS),
         ),
     ).fetchone()[0]
-    if prepared.terms is not None:
-        recall.index_run(db, scope_no, thread_no, sequence, prepared.terms)
-    return Recorded(run.run_id, found.thread_id, True, sequence, bool(due))
+    recorded = Recorded(run.run_id, found.thread_id, True, sequence, bool(due))
+    if prepared.terms is not None and recall.index_run(db, scope_no, thread_no, sequence, prepared.terms):
+        return recorded, scope_no
+    return recorded, 0
 
 
 def _recorded_before(
@@ -160,6 +163,7 @@ def _last_provider(db: sqlite3.Connection, thread_no: int) -> str:
 
 def _hits(
     db: sqlite3.Connection,
+    cache: IndexCache,
     scope_no: int,
     question: Question,
     renderer: Renderer,
@@ -173,7 +177,7 @@ def _hits(
     bearing: list[recall.Hit] = []
     # Seldom more than a few of those listed bear on the question; where they crowd the others out, all are asked for.
     for room in sorted({min(len(listed), _USUAL_LISTED), len(listed)}):
-        found = recall.search(db, scope_no, question.terms, top_k + room)
+        found = recall.search(db, cache, scope_no, question.terms, top_k + room)
         bearing = [hit for hit in found if hit.score > question.recall_threshold]
         if len(bearing) < top_k + room or sum(hit.sequence not in known for hit in bearing) >= top_k:
             break

@@ -36,7 +36,9 @@ from memsvc.store import (
 )
 from memsvc.store.sqlite import core, deletion, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.janitor import Janitor
+from memsvc.store.sqlite.settler import Settler
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +50,9 @@ class SqliteStore:
     def __init__(self, db: Database, renderer: Renderer) -> None:
         self._db, self._renderer = db, renderer
         self._read, self._write = db.read, db.write
+        self._index = IndexCache()
         self._janitor = Janitor(db)
+        self._settler = Settler(db)
 
     @classmethod
     async def open(cls, path: Path, renderer: Renderer, readers: int) -> SqliteStore:
@@ -62,6 +66,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See Store."""
+        await self._settler.stop()
         await self._janitor.stop()
         await self._db.close()
 
@@ -69,17 +74,20 @@ class SqliteStore:
 
     async def read_context(self, scope: Scope, ref: ThreadRef, question: Question) -> ContextRead:
         """See Store."""
-        return await self._read(runs.read_context, self.secret, self._renderer, scope, ref, question)
+        return await self._read(runs.read_context, self.secret, self._renderer, self._index, scope, ref, question)
 
     async def record_run(self, scope: Scope, ref: ThreadRef, prepared: PreparedRun, now_us: int) -> Recorded:
         """See Store."""
-        return await self._write(runs.record_run, self.secret, scope, ref, prepared, now_us)
+        recorded, unsettled = await self._write(runs.record_run, self.secret, scope, ref, prepared, now_us)
+        if unsettled:
+            self._settler.ask(unsettled)
+        return recorded
 
     async def search(
         self, scope: Scope, terms: Sequence[QueryTerm], top_k: int, min_score: float, text_limit: int
     ) -> list[Found]:
         """See Store."""
-        return await self._read(threads.search, scope, terms, top_k, min_score, text_limit)
+        return await self._read(threads.search, self._index, scope, terms, top_k, min_score, text_limit)
 
     # -- threads
 

@@ -12,6 +12,7 @@ from memsvc.model import Run, RunOutcome, Scope, Thread, ThreadState, Usage
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import Found, Page
 from memsvc.store.sqlite import recall
+from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.scopes import find_recorded, find_scope
 
 _THREAD = """
@@ -106,6 +107,7 @@ def get_run(db: sqlite3.Connection, scope: Scope, run_id: str) -> Run:
 
 def search(
     db: sqlite3.Connection,
+    cache: IndexCache,
     scope: Scope,
     terms: Sequence[QueryTerm],
     top_k: int,
@@ -114,7 +116,7 @@ def search(
 ) -> list[Found]:
     """See Store.search."""
     found = []
-    for sequence, score in recall.search(db, find_scope(db, scope), terms, top_k):
+    for sequence, score in recall.search(db, cache, find_scope(db, scope), terms, top_k):
         if score < min_score:
             break
         # A context block of ours that came back in an input is nobody's words, here as in the index.
