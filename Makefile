@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run console screenshots test lint fmt proto eval bench torture power-loss soak demo image clean
+.PHONY: help run console screenshots test lint fmt proto eval bench torture power-loss soak cancelled fuzz demo image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -68,6 +68,13 @@ power-loss: $(INSTALLED) ## 300 disks as a power loss may leave them, built from
 
 soak: $(INSTALLED) ## half an hour of mixed load with faults: what leaks, what waits, what fails
 	$(BIN)/python -m tests.faults.soak $(ARGS)
+
+cancelled: $(INSTALLED) ## five minutes of calls, 30% of them cancelled at every stage: memory, descriptors
+	$(BIN)/python -m tests.faults.cancelled $(ARGS)
+
+fuzz: export MEMSVC_FUZZ_EXAMPLES ?= 2000
+fuzz: $(INSTALLED) ## send whatever hypothesis can think of, 2000 examples of each kind
+	$(BIN)/pytest -n 2 tests/fuzz $(ARGS)
 
 demo: $(INSTALLED) ## play a conversation against a daemon of its own, killed in the middle
 	$(BIN)/python clients/examples/demo.py $(ARGS)
