@@ -68,10 +68,18 @@ def test_a_tag_is_the_scopes_own(first: Scope, second: Scope) -> None:
     assert (ids.tag(SECRET, first) == ids.tag(SECRET, second)) is (first == second)
 
 
-@given(scope=scopes, name=st.text(max_size=20))
-def test_a_tombstone_knows_its_name_again_by_kind(scope: Scope, name: str) -> None:
-    stone = ids.tombstone(SECRET, scope, "run", name)
-    assert stone == ids.tombstone(SECRET, scope, "run", name)
-    assert stone != ids.tombstone(SECRET, scope, "thread", name)
-    assert stone != ids.tombstone(OTHER_SECRET, scope, "run", name)
+@given(name=st.text(max_size=20))
+def test_a_tombstone_knows_its_name_again_by_kind(name: str) -> None:
+    stone = ids.tombstone(SECRET, "run", name)
+    assert stone == ids.tombstone(SECRET, "run", name)
+    assert stone != ids.tombstone(SECRET, "thread", name)
+    assert stone != ids.tombstone(OTHER_SECRET, "run", name)
     assert len(stone) == 16
+
+
+@given(first=scopes, second=scopes)
+def test_the_tombstones_of_each_scope_have_a_key_of_their_own(first: Scope, second: Scope) -> None:
+    key = ids.tombstone_key(SECRET, first)
+    assert len(key) == 32
+    assert (key == ids.tombstone_key(SECRET, second)) is (first == second)
+    assert key != ids.tombstone_key(OTHER_SECRET, first)

@@ -18,7 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("metrics", "retention"),
     ("modelwork", "touches"),
     ("extract",),
-    ("jobs", "memory"),
+    ("exchange", "jobs", "memory"),
     ("status",),
     ("rpc",),
     ("server",),
@@ -61,6 +61,7 @@ RULES_MAY_IMPORT = {
     *(
         "__future__",
         "base64",
+        "binascii",
         "bisect",
         "collections",
         "dataclasses",
@@ -77,7 +78,7 @@ RULES_MAY_IMPORT = {
 
 IMPURE_CALLS = {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 
-WITHOUT_A_SCOPE = {"close", "due_threads", "day_tokens", "backlog", "scopes", "erasure_owed"}
+WITHOUT_A_SCOPE = {"close", "due_threads", "day_tokens", "backlog", "scopes", "list_scopes", "erasure_owed"}
 """What the store does for the whole daemon. Every other method takes the scope first, and sees no other."""
 
 SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|WITH)\s[\s\S]*\S")

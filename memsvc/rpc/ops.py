@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import grpc
 
+from memsvc import exchange
 from memsvc.config import Settings
 from memsvc.errors import InvalidField, ScopeDenied
 from memsvc.model import Scope
@@ -103,15 +104,21 @@ class OpsService(rpc.OpsServiceServicer):
         return svc.AcknowledgeNoticeResponse()
 
     async def ListScopes(self, request: svc.ListScopesRequest, context: Call) -> svc.ListScopesResponse:
-        """See the contract; not built yet."""
-        raise NotImplementedError
+        """See the contract."""
+        who = caller.get()
+        tenants = None if who.sees_all else sorted(who.tenants)
+        # A token is good for the tenants it was given for: a credential with others starts over.
+        pager = Pager(self._store.secret, "scopes", tenants)
+        page = pager.page(request.page_token, request.page_size, 100, 1000)
+        found, after = await self._store.list_scopes(tenants, page)
+        return svc.ListScopesResponse(scopes=map(convert.scope, found), next_page_token=pager.token(after))
 
     async def ExportScope(
         self, request: svc.ExportScopeRequest, context: Call
     ) -> AsyncIterator[svc.ExportScopeResponse]:
-        """See the contract; not built yet."""
-        raise NotImplementedError
-        yield  # what makes it a stream
+        """See the contract."""
+        async for data in exchange.export(self._store, checks.scope(request.scope)):
+            yield svc.ExportScopeResponse(data=data)
 
     async def ImportScope(
         self, request: AsyncIterator[svc.ImportScopeRequest], context: Call

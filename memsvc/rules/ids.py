@@ -46,8 +46,21 @@ def tag(secret: bytes, scope: Scope) -> str:
     return _digest(secret, "tag", scope).hex()[:TAG_LENGTH]
 
 
-def tombstone(secret: bytes, scope: Scope, kind: str, name: str) -> bytes:
-    """Returns what is kept of a deleted id (or text): enough to know it again, nothing to read."""
+def tombstone(key: bytes, kind: str, name: str) -> bytes:
+    """Returns what is kept of a deleted id (or text): enough to know it again, nothing to read.
+
+    `key` is the scope's (see `tombstone_key`); an export tells it, so that another database can know the id again.
+    """
+    return hmac.digest(key, f"{kind}\0{name}".encode(), hashlib.sha256)[:16]
+
+
+def tombstone_key(secret: bytes, scope: Scope) -> bytes:
+    """Returns the key of a scope's tombstones in this database: the secret does not follow from it."""
+    return _digest(secret, "tombstone-key", scope)
+
+
+def first_tombstone(secret: bytes, scope: Scope, kind: str, name: str) -> bytes:
+    """Returns a tombstone as the first versions made it, keyed with the secret itself."""
     return _digest(secret, "tombstone-" + kind, scope, name.encode())[:16]
 
 

@@ -29,6 +29,9 @@ from memsvc.store.values import (
     ContextRead,
     DeletedScope,
     DueRun,
+    ExportBounds,
+    ExportPage,
+    ExportPosition,
     Fold,
     FoldState,
     Found,
@@ -47,6 +50,9 @@ __all__ = [
     "CoreStore",
     "DeletedScope",
     "DueRun",
+    "ExportBounds",
+    "ExportPage",
+    "ExportPosition",
     "ExtractState",
     "FactChange",
     "Fold",
@@ -214,6 +220,18 @@ class Store(CoreStore, Protocol):
 
     async def list_notices(self, scope: Scope) -> list[Notice]:
         """Returns the notices that nobody has acknowledged, oldest first."""
+
+    async def list_scopes(self, tenants: Collection[str] | None, page: Page) -> tuple[list[Scope], int]:
+        """Returns the scopes of these tenants (None: of all) that hold anything, and the position behind the last."""
+
+    async def begin_export(self, scope: Scope) -> ExportBounds:
+        """Returns up to where an export that begins now goes."""
+
+    async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
+        """Returns the next lines of an export, some hundred kilobytes.
+
+        Unavailable where anything of the scope was deleted since `bounds` was made: it is in no page from then on.
+        """
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
         """Marks a notice as said; saying so twice is no error. NoticeNotFound."""

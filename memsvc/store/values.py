@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memsvc.model import NewRun, NoticeKind, Run, RunOutcome, Usage
+from memsvc.model import NewRun, NoticeKind, Run, RunOutcome, Scope, Usage
 from memsvc.rules.context import Memory
 from memsvc.rules.terms import QueryTerm
 
@@ -162,3 +162,40 @@ class UsageRow(NamedTuple):
     thread_id: str
     memory: bool
     usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBounds:
+    """Up to where an export goes: the last number of each table when it began, and the deletions counted till then.
+
+    `sequences` are its runs in order, eight bytes each.
+    """
+
+    scope: Scope
+    scope_no: int
+    sequences: Sequence[int]
+    threads: int
+    ops: int
+    notices: int
+    changes: int
+    deletions: int = 0
+
+    @property
+    def runs(self) -> int:
+        """The last run's sequence."""
+        return self.sequences[-1] if self.sequences else 0
+
+
+class ExportPosition(NamedTuple):
+    """Where an export goes on: the kind of lines, the last one's place, and how many lines came before."""
+
+    stage: int = 0
+    after: int | str = 0
+    lines: int = 0
+
+
+class ExportPage(NamedTuple):
+    """Whole lines of an export, and where it goes on; None where that was all."""
+
+    data: bytes
+    position: ExportPosition | None

@@ -72,6 +72,7 @@ def delete_scope(db: sqlite3.Connection, secret: bytes, scope: Scope) -> Deleted
         scope_no = ensure_scope(db, scope)
         # A hash of words is forgotten with them; hashes of ids stay, so that no retry brings anything back.
         db.execute("DELETE FROM tombstones WHERE scope_no = ? AND kind = 'fact'", (hidden_no,))
+        db.execute("UPDATE tombstone_keys SET scope_no = ? WHERE scope_no = ?", (scope_no, hidden_no))
         db.execute("UPDATE doomed SET scope_no = ? WHERE scope_no = ?", (scope_no, hidden_no))
         db.execute("INSERT INTO doomed (scope_no, hidden_no) VALUES (?, ?)", (scope_no, hidden_no))
     return deleted

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from memsvc.errors import Deleted, ThreadNotInScope
 from memsvc.model import Scope
 from memsvc.rules import ids
-from memsvc.store import ThreadRef
+from memsvc.store import Page, ThreadRef
+
+# Tombstones are nothing that a scope holds.
+_HOLDS = " OR ".join(
+    f"EXISTS (SELECT 1 FROM {table} AS held WHERE held.scope_no = scopes.scope_no{condition})"
+    for table, condition in (
+        ("threads", " AND state > 0"),
+        *((table, "") for table in ("facts", "candidates", "notices", "memory_ops", "deleted_usage")),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,18 @@ def scopes(db: sqlite3.Connection) -> list[Scope]:
     """See Store.scopes."""
     rows = db.execute("SELECT tenant_id, agent_id, user_id FROM scopes WHERE tenant_id <> '' ORDER BY scope_no")
     return [Scope(*row) for row in rows]
+
+
+def list_scopes(db: sqlite3.Connection, tenants: Collection[str] | None, page: Page) -> tuple[list[Scope], int]:
+    """See Store.list_scopes. The position is the scope's number."""
+    some = "" if tenants is None else f"AND tenant_id IN ({', '.join('?' * len(tenants))})"
+    rows = db.execute(
+        f"SELECT scope_no, tenant_id, agent_id, user_id FROM scopes WHERE scope_no > ? AND tenant_id <> '' {some} "
+        f"AND ({_HOLDS}) ORDER BY scope_no LIMIT ?",
+        (page.after, *(tenants or ()), page.size + 1),
+    ).fetchall()
+    listed = [Scope(*row[1:]) for row in rows[: page.size]]
+    return listed, rows[page.size - 1][0] if len(rows) > page.size else 0
 
 
 def find_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, ref: ThreadRef) -> Found:
@@ -77,20 +99,56 @@ def find_recorded(db: sqlite3.Connection, scope: Scope, thread_id: str) -> tuple
 
 def bury(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> None:
     """Leaves a tombstone: a keyed hash of an id, none of its words."""
+    keys = tombstone_keys(db, scope_no)
+    if not keys:
+        keys = [ids.tombstone_key(secret, scope)]
+        db.execute("INSERT INTO tombstone_keys VALUES (?, 1, ?)", (scope_no, keys[0]))
     db.execute(
         "INSERT INTO tombstones (scope_no, kind, digest) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + 1",
-        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
+        (scope_no, kind, ids.tombstone(keys[0], kind, name)),
     )
 
 
 def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> int:
     """Returns how often `name` was buried; 0 where it was not."""
+    digests = _digests(db, secret, scope, scope_no, kind, name)
     (count,) = db.execute(
-        "SELECT coalesce(sum(count), 0) FROM tombstones WHERE kind = ? AND digest = ? AND scope_no IN "
-        "(SELECT ?3 UNION ALL SELECT hidden_no FROM doomed WHERE scope_no = ?3 AND hidden_no IS NOT NULL)",
-        (kind, ids.tombstone(secret, scope, kind, name), scope_no),
+        f"SELECT coalesce(sum(count), 0) FROM tombstones WHERE kind = ? AND digest IN ({_marks(digests)}) "
+        "AND scope_no IN (SELECT ? UNION ALL "
+        "SELECT hidden_no FROM doomed WHERE scope_no = ? AND hidden_no IS NOT NULL)",
+        (kind, *digests, scope_no, scope_no),
     ).fetchone()
     return int(count)
+
+
+def lift(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> bool:
+    """Takes a tombstone away, because a person brought the thing back; returns whether there was one."""
+    digests = _digests(db, secret, scope, scope_no, kind, name)
+    return bool(
+        db.execute(
+            f"DELETE FROM tombstones WHERE scope_no = ? AND kind = ? AND digest IN ({_marks(digests)})",
+            (scope_no, kind, *digests),
+        ).rowcount
+    )
+
+
+def tombstone_keys(db: sqlite3.Connection, scope_no: int) -> list[bytes]:
+    """Returns what the tombstones of a scope are keyed with, first the key of those to come; none while there are none.
+
+    Those that the first versions left are keyed with the secret, which is not among them.
+    """
+    rows = db.execute("SELECT key FROM tombstone_keys WHERE scope_no = ? ORDER BY key_no", (scope_no,))
+    return [key for (key,) in rows]
+
+
+def _digests(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> list[bytes]:
+    """Returns every tombstone that `name` can have."""
+    keys = tombstone_keys(db, scope_no)
+    return [ids.first_tombstone(secret, scope, kind, name), *(ids.tombstone(key, kind, name) for key in keys)]
+
+
+def _marks(values: Sequence[bytes]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def thread_is_gone(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, thread_id: str) -> bool:
@@ -133,11 +191,3 @@ def _find_keyed(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: i
             return find_thread(db, secret, scope, scope_no, ThreadRef(thread_id))
         except Deleted:
             generation += 1
-
-
-def lift(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> None:
-    """Takes a tombstone away: a person brought the thing back."""
-    db.execute(
-        "DELETE FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?",
-        (scope_no, kind, ids.tombstone(secret, scope, kind, name)),
-    )

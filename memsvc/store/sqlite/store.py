@@ -6,16 +6,22 @@ The units are functions of a connection, in the files beside this one, by subjec
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from memsvc.errors import Unavailable
 from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import (
     ContextRead,
     DeletedScope,
+    ExportBounds,
+    ExportPage,
+    ExportPosition,
     ExtractState,
     FactChange,
     Fold,
@@ -34,7 +40,7 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, deletion, extraction, folding, ops, runs, scopes, threads
+from memsvc.store.sqlite import core, deletion, export, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.janitor import Janitor
@@ -53,6 +59,7 @@ class SqliteStore:
         self._index = IndexCache()
         self._janitor = Janitor(db)
         self._settler = Settler(db)
+        self._deletions: Counter[Scope] = Counter()
 
     @classmethod
     async def open(cls, path: Path, renderer: Renderer, readers: int) -> SqliteStore:
@@ -123,15 +130,15 @@ class SqliteStore:
 
     async def delete_thread(self, scope: Scope, thread_id: str) -> int:
         """See Store."""
-        return await self._delete(deletion.delete_thread, self.secret, scope, thread_id)
+        return await self._delete(scope, deletion.delete_thread, self.secret, scope, thread_id)
 
     async def delete_run(self, scope: Scope, run_id: str) -> str:
         """See Store."""
-        return await self._delete(deletion.delete_run, self.secret, scope, run_id)
+        return await self._delete(scope, deletion.delete_run, self.secret, scope, run_id)
 
     async def delete_scope(self, scope: Scope) -> DeletedScope:
         """See Store."""
-        return await self._delete(deletion.delete_scope, self.secret, scope)
+        return await self._delete(scope, deletion.delete_scope, self.secret, scope)
 
     async def scopes(self) -> list[Scope]:
         """See Store."""
@@ -143,12 +150,14 @@ class SqliteStore:
 
     async def expire(self, scope: Scope, thread_id: str, before_us: int) -> bool:
         """See Store."""
-        return await self._delete(deletion.expire, self.secret, scope, thread_id, before_us)
+        return await self._delete(scope, deletion.expire, self.secret, scope, thread_id, before_us)
 
     async def _delete(
-        self, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, scope: Scope, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Runs a unit that deletes, and answers when its words are gone from the files as well."""
+        # Before, and not after: an export that reads what is left must know of it already.
+        self._deletions[scope] += 1
         deleted = await self._write(unit, *args, **kwargs)
         await self._janitor.done(self._janitor.ask())
         return deleted
@@ -204,7 +213,7 @@ class SqliteStore:
 
     async def delete_fact(self, scope: Scope, fact_id: str, by: str, now_us: int) -> None:
         """See Store."""
-        await self._delete(core.delete_fact, self.secret, scope, fact_id, by, now_us)
+        await self._delete(scope, core.delete_fact, self.secret, scope, fact_id, by, now_us)
 
     async def list_candidates(self, scope: Scope, page: Page) -> tuple[list[Candidate], int]:
         """See Store."""
@@ -216,7 +225,7 @@ class SqliteStore:
 
     async def reject_candidate(self, scope: Scope, candidate_id: str, by: str, now_us: int) -> None:
         """See Store."""
-        await self._delete(core.reject_candidate, self.secret, scope, candidate_id, by, now_us)
+        await self._delete(scope, core.reject_candidate, self.secret, scope, candidate_id, by, now_us)
 
     async def touch_facts(self, scope: Scope, fact_ids: Sequence[str], now_us: int) -> None:
         """See Store."""
@@ -288,6 +297,22 @@ class SqliteStore:
     async def list_notices(self, scope: Scope) -> list[Notice]:
         """See Store."""
         return await self._read(ops.list_notices, scope)
+
+    async def list_scopes(self, tenants: Collection[str] | None, page: Page) -> tuple[list[Scope], int]:
+        """See Store."""
+        return await self._read(scopes.list_scopes, tenants, page)
+
+    async def begin_export(self, scope: Scope) -> ExportBounds:
+        """See Store."""
+        deletions = self._deletions[scope]
+        return replace(await self._db.read_slowly(export.bounds, scope), deletions=deletions)
+
+    async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
+        """See Store."""
+        page = await self._db.read_slowly(export.page, bounds, position)
+        if self._deletions[scope] != bounds.deletions:
+            raise Unavailable("something of this scope was deleted meanwhile, and what came so far is no export")
+        return page
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
         """See Store."""
