@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
 import shutil
+import signal
 import sqlite3
 from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 
+import grpc
+
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
+from tests.child import child
 from tests.conftest import Start
 from tests.fakes.provider import FakeProvider
 from tests.faults.audit import audit, deleted_words
 from tests.faults.ledger import Conversation, Ledger, RunEntry, State, new_mark
-from tests.faults.load import PROVIDER, sums_up
+from tests.faults.load import PROVIDER, Caller, Shape, Tally, sums_up
 from tests.faults.torture import torture
 from tests.serving import own
 from tests.talk import COMPLETED
@@ -25,6 +32,23 @@ async def test_whenever_a_daemon_is_killed_what_it_acknowledged_is_there_once_an
     assert result.wrong == []
     assert result.acknowledged > 0
     assert sum(result.kills.values()) == 4
+
+
+async def test_a_stop_in_the_middle_of_everything_loses_nothing_and_is_a_success(tmp_path: Path) -> None:
+    tally, ledgers = Tally(), [Ledger(pb.Scope(tenant_id="t", agent_id="a", user_id=f"u{n}")) for n in range(4)]
+    async with child(tmp_path) as daemon, grpc.aio.insecure_channel(daemon.address) as channel:
+        callers = [Caller(ledger, random.Random(n), tally, Shape()) for n, ledger in enumerate(ledgers)]
+
+        def stop_once_busy() -> bool:
+            if tally.ends["OK"] == 80:
+                daemon.process.send_signal(signal.SIGTERM)
+            return False
+
+        await asyncio.gather(*(caller.run(channel, stop_once_busy) for caller in callers))
+        assert await daemon.ended() == 0
+    assert tally.wrong == []
+    assert audit(tmp_path / "memsvc.db", ledgers) == []
+    assert sorted(os.listdir(tmp_path)) == ["memsvc.db", "memsvc.db.lock"]
 
 
 async def damaged(start: Start, folder: Path, scope: pb.Scope) -> tuple[Path, Ledger]:
