@@ -34,7 +34,7 @@ CONSOLE_LAYERS: tuple[tuple[str, ...], ...] = (
     ("texts", "scopes", "passwords", "sessions", "takeback", "block", "charts", "curve"),
     ("i18n", "settings"),
     ("problems", "times", "security", "daemon", "figures"),
-    ("inspection",),
+    ("inspection", "spending"),
     ("view",),
     ("pages",),
     ("app",),

@@ -93,6 +93,9 @@ def pages(corner: Corner, thread_id: str, run_id: str) -> dict[str, str]:
         "memory": corner.at("/memory"),
         "thread": corner.at(f"/conversations/{thread_id}#latest"),
         "threads": corner.at("/conversations?list=1"),
+        "context": corner.at("/context"),
+        "cost": corner.at("/cost"),
+        "chat": corner.at("/chat"),
         "search": corner.at("/conversations?q=xyzzy&list=1"),
         "new": corner.at("/conversations/new"),
         "run": corner.at(f"/runs/{run_id}"),
@@ -108,6 +111,7 @@ async def main() -> None:
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every page, to be looked at")
     parser.add_argument("--only", default="", help="with --all: the pages to take, with commas between")
     asked = parser.parse_args()
+    IMAGES.mkdir(parents=True, exist_ok=True)
     if asked.all:
         asked.all.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -117,17 +121,43 @@ async def main() -> None:
                 corner = await fill(made, language == "zh", 100 if asked.all else 14)
                 if asked.all:
                     await everything(browser, corner, asked.all, language, asked.only)
+                else:
+                    await for_the_readme(browser, corner, language)
             await browser.close()
+
+
+async def for_the_readme(browser: Browser, corner: Corner, language: str) -> None:
+    """Memory and a conversation in Chinese, the inspector in English; one of them in the dark."""
+    if language == "zh":
+        await take(browser, corner.at("/memory"), IMAGES / "console-memory.png", "zh", "light", 1280, whole=False)
+        url = corner.at(f"/conversations/{(await longest(corner)).thread_id}#latest")
+        await take(browser, url, IMAGES / "console-conversation.png", "zh", "dark", 1280, whole=False)
+        return
+    context = await browser.new_context(locale="en-GB", color_scheme="light", viewport={"width": 1280, "height": 1480})
+    page = await context.new_page()
+    await page.goto(corner.at("/context"))
+    await page.locator("[name=input]").fill("Explain hashing without a computer, and shorten the exit ticket")
+    await page.locator("[name=thread_id]").select_option((await longest(corner)).thread_id)
+    await page.locator("main form button").first.click()
+    await page.wait_for_load_state("networkidle")
+    await page.locator("main").evaluate("main => { document.activeElement.blur(); scrollTo(0, 0); }")
+    await page.screenshot(path=IMAGES / "console-context.png")
+    await context.close()
+
+
+async def longest(corner: Corner) -> pb.Thread:
+    """The conversation with the most turns."""
+    scope = Scope.from_message(corner.scope)
+    threads = [thread async for thread in corner.world.console.memory.threads.list(scope, page_size=200)]
+    return max(threads, key=lambda thread: thread.run_count)
 
 
 async def everything(browser: Browser, corner: Corner, folder: Path, language: str, only: str) -> None:
     """Every page, in both themes and both widths."""
-    memory = corner.world.console.memory
+    thread = await longest(corner)
     scope = Scope.from_message(corner.scope)
-    threads = [thread async for thread in memory.threads.list(scope, page_size=200)]
-    longest = max(threads, key=lambda thread: thread.run_count)
-    runs = [run async for run in memory.threads.runs(scope, longest.thread_id)]
-    for name, url in pages(corner, longest.thread_id, runs[0].run_id).items():
+    runs = [run async for run in corner.world.console.memory.threads.runs(scope, thread.thread_id)]
+    for name, url in pages(corner, thread.thread_id, runs[0].run_id).items():
         if only and name not in only.split(","):
             continue
         for theme in ("light", "dark"):

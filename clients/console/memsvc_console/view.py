@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 from memsvc_client import AsyncMemory, MemsvcError, Scope
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -66,7 +67,14 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static"] = static_path
+    environment.filters["coded"] = coded
     return environment
+
+
+def coded(text: str) -> Markup:
+    """A sentence with what stands `between backticks` set as code; all of it is escaped."""
+    parts = (escape(part) for part in text.split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 @cache
