@@ -37,7 +37,7 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
         await means.store.commit_extraction(scope, thread_id, state, state.end, [], None, None, means.now_us())
         return True
     work = Work(OpKind.EXTRACT, {run.served_by for run in state.runs}, state.latest_provider)
-    choice = means.choose(work)
+    choice = means.choose(work, thread_id)
     notice = means.notice(choice)
     if choice.action is Action.SKIP:
         # No model that is configured may ever see these, so they count as looked at.
@@ -52,6 +52,7 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
     judged = await asyncio.to_thread(_judged, reply, tag, asked, len(known), prompt)
     if judged.reason:
         await errand.reject(reply, judged.reason)
+    errand.accept()
     candidates = [_candidate(proposal, state, known) for proposal in judged.proposals]
     op = NewOp(OpKind.EXTRACT, choice.provider, reply.model, reply.usage, "", reply.duration_ms)
     upto = state.cursors[len(asked.exchanges) - 1]

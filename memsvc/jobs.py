@@ -83,7 +83,7 @@ async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
         return False
     overdue = means.now_us() - state.due_since_us >= means.settings.builtin_after_ms * 1000
     work = Work(OpKind.FOLD, state.summary_providers | {state.runs[0].served_by}, state.latest_provider)
-    choice = means.choose(work, overdue)
+    choice = means.choose(work, thread_id, overdue)
     notice = means.notice(choice)
     if choice.provider == BUILTIN:
         fold, op = await asyncio.to_thread(_fold_builtin, means, scope, state)
@@ -132,6 +132,7 @@ async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]
     summary, reason = await asyncio.to_thread(_judged, means, reply, plan, prompt)
     if reason:
         await errand.reject(reply, reason)
+    errand.accept()
     op = NewOp(OpKind.FOLD, provider, reply.model, reply.usage, "", reply.duration_ms)
     return _fold(state, summary, plan.run_count, plan.draft_offset), op
 

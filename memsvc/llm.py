@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ from memsvc.rules.provider import ProviderFacts
 if TYPE_CHECKING:
     import httpx2
     import openai
+
+MAX_REFUSED = 1_000
+"""Pieces of work whose refusals are remembered; of more, the longest known are forgotten and count anew."""
 
 MAX_ANSWER_BYTES = 1 << 20
 """More than this is not read. What may become a summary is judged elsewhere, and is far smaller."""
@@ -126,8 +130,9 @@ class Models:
     """The configured providers, each with one client and one circuit, both made when first needed.
 
     After `circuit_failures` failures in a row a provider is not usable for `circuit_ms`; then one more
-    failure is enough to be left alone again, and one success clears it. `clock` gives seconds that never
-    step back.
+    failure is enough to be left alone again, and one success clears it. An answer that is of no use says
+    as much about what was asked as about who was: asked for the same work again it counts no second time,
+    and the provider is left alone for that work only. `clock` gives seconds that never step back.
     """
 
     def __init__(
@@ -142,6 +147,7 @@ class Models:
     ) -> None:
         self._configs = {p.name: p for p in providers}
         self._circuits = {p.name: _Circuit() for p in providers}
+        self._refused: dict[tuple[str, Hashable], _Circuit] = {}
         self._clients: dict[str, openai.AsyncOpenAI] = {}
         self._opening = asyncio.Lock()
         self._environ = environ
@@ -177,7 +183,7 @@ class Models:
             usage = config.cost(*_tokens(answer))
             text, truncated = _content(answer)
         except CallFailed as failure:
-            self._failed(name, failure.reason)
+            self._failed(self._circuits[name], failure.reason)
             raise CallFailed(
                 failure.reason, usage, self._since_ms(start), config.model, failure.retry_after_ms
             ) from None
@@ -185,18 +191,31 @@ class Models:
         circuit.failures_before, circuit.failures, circuit.last_reason = circuit.failures, 0, ""
         return Reply(text, usage, self._since_ms(start), config.model, truncated)
 
-    def reject(self, name: str, reason: str) -> None:
-        """Takes back that the last call of `name` succeeded: its answer was of no use, for `reason`."""
+    def reject(self, name: str, reason: str, about: Hashable) -> None:
+        """Takes back that the last call of `name` succeeded: its answer was of no use, for `reason`.
+
+        `about` is the work that it was to do; until `accept` is told of it, its refusals are in a row.
+        """
         circuit = self._circuits[name]
         circuit.failures = circuit.failures_before
-        self._failed(name, reason)
+        if (name, about) in self._refused:
+            circuit.last_reason = reason
+        else:
+            self._failed(circuit, reason)
+            while len(self._refused) >= MAX_REFUSED:
+                del self._refused[next(iter(self._refused))]
+        self._failed(self._refused.setdefault((name, about), _Circuit()), reason)
 
-    def facts(self) -> dict[str, ProviderFacts]:
-        """The providers as `rules.provider.choose` wants to know them, at this moment."""
+    def accept(self, name: str, about: Hashable) -> None:
+        """Hears that the last answer of `name` did the work."""
+        self._refused.pop((name, about), None)
+
+    def facts(self, about: Hashable = None) -> dict[str, ProviderFacts]:
+        """The providers as `rules.provider.choose` wants to know them for a piece of work, at this moment."""
         facts = {}
         for name, config in self._configs.items():
             reason = _key(config, self._environ)[1]
-            if not reason and self._clock() < self._circuits[name].alone_until:
+            if not reason and self.alone_ms(name, about):
                 reason = LEFT_ALONE
             facts[name] = ProviderFacts(name, config.local, not reason, reason)
         return facts
@@ -207,10 +226,15 @@ class Models:
         for name, fact in self.facts().items():
             circuit = self._circuits[name]
             waits = fact.reason == LEFT_ALONE
-            retry_in_ms = max(0, round((circuit.alone_until - self._clock()) * 1000)) if waits else None
+            retry_in_ms = self.alone_ms(name) if waits else None
             last = circuit.last_reason if waits or fact.usable else fact.reason
             statuses.append(ProviderStatus(name, fact.local, fact.usable, last, retry_in_ms))
         return statuses
+
+    def alone_ms(self, name: str, about: Hashable = None) -> int:
+        """Returns for how long a provider is left alone, by all or by a piece of work; 0 where it is not."""
+        circuits = (self._circuits[name], self._refused.get((name, about), _Circuit()))
+        return max(0, math.ceil((max(circuit.alone_until for circuit in circuits) - self._clock()) * 1000))
 
     async def close(self) -> None:
         """Closes the connections. The clients come back when a call asks for one."""
@@ -218,8 +242,7 @@ class Models:
         for client in clients:
             await client.close()
 
-    def _failed(self, name: str, reason: str) -> None:
-        circuit = self._circuits[name]
+    def _failed(self, circuit: _Circuit, reason: str) -> None:
         circuit.failures += 1
         circuit.last_reason = reason
         if circuit.failures >= self._circuit_failures:

@@ -39,16 +39,18 @@ class ModelWork:
     meter: Meter
     now_us: Callable[[], int]
 
-    def choose(self, work: Work, overdue: bool = False) -> Choice:
-        """Says whose model does the work now; JobFailed where it has to wait."""
-        choice = choose(work, self.models.facts(), self.settings.local_fallback, overdue)
+    def choose(self, work: Work, thread_id: str, overdue: bool = False) -> Choice:
+        """Says whose model does the work of a thread now; JobFailed where it has to wait."""
+        facts = self.models.facts((work.kind, thread_id))
+        choice = choose(work, facts, self.settings.local_fallback, overdue)
         if choice.action is Action.WAIT:
-            raise JobFailed(choice.reason, self._wait_ms(work))
+            raise JobFailed(choice.reason, self._wait_ms(work, thread_id))
         return choice
 
-    def _wait_ms(self, work: Work) -> int:
-        known = [s.retry_in_ms for s in self.models.statuses() if s.name == work.latest]
-        wait_ms = min(known[0] if known and known[0] is not None else WAIT_MS, self.settings.retry_max_ms) + 1
+    def _wait_ms(self, work: Work, thread_id: str) -> int:
+        known = work.latest in self.settings.providers
+        alone_ms = self.models.alone_ms(work.latest, (work.kind, thread_id)) if known else 0
+        wait_ms = min(alone_ms or WAIT_MS, self.settings.retry_max_ms) + 1
         # Where both wait, folding goes first: a model that cannot extract must not be kept from summing up by it.
         return wait_ms if work.kind is OpKind.FOLD else wait_ms + min(wait_ms, BEHIND_MS)
 
@@ -106,8 +108,12 @@ class Errand:
 
     async def reject(self, reply: Reply, reason: str) -> NoReturn:
         """Counts an answer that is of no use as a failed call, and raises JobFailed."""
-        self.means.models.reject(self.provider, reason)
+        self.means.models.reject(self.provider, reason, (self.kind, self.thread_id))
         await self._fail(NewOp(self.kind, self.provider, reply.model, reply.usage, reason, reply.duration_ms))
+
+    def accept(self) -> None:
+        """Tells that the answer did the work."""
+        self.means.models.accept(self.provider, (self.kind, self.thread_id))
 
     async def _fail(self, op: NewOp, retry_after_ms: int = 0) -> NoReturn:
         """Writes down a call that came to nothing, and raises JobFailed with its reason.
@@ -118,7 +124,8 @@ class Errand:
         means = self.means
         await means.store.record_op(self.scope, self.thread_id, op, self.notice, means.now_us())
         metrics.memory_op(op)
-        after = choose(self.work, means.models.facts(), means.settings.local_fallback, self.overdue)
+        facts = means.models.facts((self.kind, self.thread_id))
+        after = choose(self.work, facts, means.settings.local_fallback, self.overdue)
         if after.action is Action.USE and after.provider != op.provider:
             raise JobFailed(op.error_reason, 0)
         raise JobFailed(op.error_reason, retry_after_ms or None)

@@ -351,10 +351,10 @@ async def test_the_trial_call_decides(bench: Bench) -> None:
 
 
 async def test_a_refused_answer_is_a_failure_like_any_other(bench: Bench) -> None:
-    for _ in range(3):
+    for thread in "abc":
         assert bench.usable()
         await bench.call()
-        bench.models.reject("p", "ANSWER_EMPTY")
+        bench.models.reject("p", "ANSWER_EMPTY", thread)
     assert not bench.usable()
     assert bench.models.statuses()[0].last_error_reason == "ANSWER_EMPTY"
 
@@ -363,7 +363,7 @@ async def test_refused_and_failed_calls_count_together(bench: Bench) -> None:
     bench.provider.queue = [status(500), says(""), status(500)]
     await bench.fail()
     await bench.call()
-    bench.models.reject("p", "ANSWER_EMPTY")
+    bench.models.reject("p", "ANSWER_EMPTY", "a")
     assert bench.usable()
     await bench.fail()
     assert not bench.usable()
