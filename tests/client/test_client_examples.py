@@ -5,7 +5,6 @@ are told, the demo with a daemon that it starts, kills and starts again.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -18,23 +17,9 @@ from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as rpc
 from tests.client.both import CODE, CONTEXT, RECORDED
 from tests.fakes.memory_server import FakeMemory, answers, refuses
-from tests.fakes.provider import Behaviour, FakeProvider, raw
+from tests.fakes.provider import FakeProvider, streams
 
 EXAMPLES = Path(__file__).parents[2] / "clients" / "examples"
-
-
-def streams(*pieces: str, ends: bool = True) -> Behaviour:
-    """A streamed completion with its usage at the end; without an end the model is still thinking."""
-    chunks: list[dict[str, object]] = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
-    if ends:
-        usage = {"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34}
-        chunks.append({"choices": [], "usage": usage})
-    same = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    body = b"".join(b"data: " + json.dumps(same | chunk).encode() + b"\n\n" for chunk in chunks)
-    headers = {"Content-Type": "text/event-stream"}
-    if ends:
-        return raw(body + b"data: [DONE]\n\n", headers)
-    return raw(body, headers | {"Content-Length": "1000000"})
 
 
 async def start(server: FakeMemory, model: FakeProvider, *options: str) -> Process:

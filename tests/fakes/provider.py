@@ -132,6 +132,20 @@ def completion(message: Any, **fields: Any) -> Behaviour:
     return raw(json.dumps({"object": "chat.completion", "choices": [{"message": message}], **fields}).encode())
 
 
+def streams(*pieces: str, ends: bool = True) -> Behaviour:
+    """Answers with a streamed completion of these pieces and its usage; without an end the model is still thinking."""
+    chunks: list[dict[str, object]] = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+    if ends:
+        usage = {"prompt_tokens": 30, "completion_tokens": 4, "total_tokens": 34}
+        chunks.append({"choices": [], "usage": usage})
+    same = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    body = b"".join(b"data: " + json.dumps(same | chunk).encode() + b"\n\n" for chunk in chunks)
+    headers = {"Content-Type": "text/event-stream"}
+    if ends:
+        return raw(body + b"data: [DONE]\n\n", headers)
+    return raw(body, headers | {"Content-Length": "1000000"})
+
+
 NOT_AN_ANSWER: dict[str, Behaviour] = {
     "nothing": raw(b""),
     "not_json": raw(b'{"choices": [{"message": {"content": "oops'),

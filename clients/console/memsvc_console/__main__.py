@@ -27,6 +27,13 @@ SETTINGS = """settings (environment):
   MEMSVC_CONSOLE_ACTOR               the person's name, until they give one on the page
   MEMSVC_CONSOLE_SCOPES              tenant/agent/user, with commas between: what the page offers first
   MEMSVC_CONSOLE_TIME_ZONE           IANA name, for times on the pages (UTC)
+  MEMSVC_CONSOLE_CHAT_BASE_URL       an OpenAI-compatible endpoint for the chat, up to /chat/completions
+  MEMSVC_CONSOLE_CHAT_MODEL          its model; without these two there is no chat
+  MEMSVC_CONSOLE_CHAT_API_KEY_ENV    the variable that holds its key; none means that it needs none
+  MEMSVC_CONSOLE_CHAT_PROVIDER       its name in the daemon's settings, where memory's own calls go
+  MEMSVC_CONSOLE_CHAT_INPUT_PRICE    millionths of the currency for a million tokens read (0), for the recorded cost
+  MEMSVC_CONSOLE_CHAT_OUTPUT_PRICE   the same for tokens written
+  MEMSVC_CONSOLE_RUNNER_TOKEN_FILE   file with a runner's token, for the chat; none for a daemon without credentials
 """
 
 

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from memsvc_console.agent import Agent
 from memsvc_console.daemon import connect
 from memsvc_console.pages import ROUTES, SECTIONS
 from memsvc_console.problems import own_problem
@@ -44,18 +45,23 @@ def create_app(settings: Settings, takebacks: Takebacks | None = None) -> Starle
     sessions = Sessions()
     console = Console(
         settings=settings,
-        memory=connect(settings),
+        memory=connect(settings, settings.token),
         sessions=sessions,
         attempts=Attempts(),
         takebacks=takebacks or Takebacks(),
         templates=make_templates(),
         sections=SECTIONS,
+        agent=Agent(settings.chat, connect(settings, settings.chat.runner_token)) if settings.can_chat else None,
     )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if console.agent is not None:
+            console.agent.prepare()
         yield
         await console.takebacks.flush()
+        if console.agent is not None:
+            await console.agent.close()
         await console.memory.close()
 
     app = Starlette(

@@ -16,9 +16,9 @@ DEADLINES = Deadlines(context=5.0, read=4.0, write=8.0)
 """A person waits: sooner a page that says what is wrong than a blank one."""
 
 
-def connect(settings: Settings) -> AsyncMemory:
-    """The client; it connects at its first call."""
-    return AsyncMemory(settings.daemon, token=settings.token, root_certificates=settings.daemon_ca, deadlines=DEADLINES)
+def connect(settings: Settings, token: str) -> AsyncMemory:
+    """A client with a credential; it connects at its first call."""
+    return AsyncMemory(settings.daemon, token=token, root_certificates=settings.daemon_ca, deadlines=DEADLINES)
 
 
 async def one_page(memory: AsyncMemory, described: Pages[T] | Download[T], token: str = "") -> tuple[Sequence[T], str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from memsvc_client import Scope
 
+from memsvc_console.chat_settings import ChatSettings, read_chat
 from memsvc_console.passwords import is_hash
 from memsvc_console.scopes import parse_scope
 
@@ -34,6 +35,7 @@ class Settings:
     - `origin`: what the browser's address bar shows, as https://memory.example.org, where that is not `listen`.
     - `password_hash`: of the password that opens the console; empty for none, which only loopback may have.
     - `actor`: the person's name until they give one. `scopes`: those offered first. `time_zone`: of times on the pages.
+    - `chat`: the model that the chat talks to, and the runner's token.
     """
 
     listen: str = "127.0.0.1:8080"
@@ -45,6 +47,7 @@ class Settings:
     actor: str = ""
     scopes: tuple[Scope, ...] = ()
     time_zone: ZoneInfo = UTC
+    chat: ChatSettings = field(default_factory=ChatSettings)
 
     def __post_init__(self) -> None:
         host, _ = split_address("LISTEN", self.listen)
@@ -59,6 +62,11 @@ class Settings:
             raise SettingWrong(
                 f"{PREFIX}LISTEN: off loopback a password is needed; `memsvc-console init --directory DIR` makes one"
             )
+
+    @property
+    def can_chat(self) -> bool:
+        """Whether the chat has a model, and a credential to record runs with where one is needed."""
+        return self.chat.has_model and bool(self.chat.runner_token or not self.token)
 
     @property
     def host(self) -> str:
@@ -91,6 +99,7 @@ def load(environ: Mapping[str, str]) -> Settings:
         actor=values.get("ACTOR", "").strip(),
         scopes=_scopes(values.get("SCOPES", "")),
         time_zone=_zone(values.get("TIME_ZONE", "UTC")),
+        chat=_chat(values, environ),
     )
 
 
@@ -124,6 +133,13 @@ def read_secret(name: str, path: str) -> str:
     if not secret or not secret.isprintable() or " " in secret:
         raise SettingWrong(f"{PREFIX}{name}: {path} does not hold one word on one line")
     return secret
+
+
+def _chat(values: Mapping[str, str], environ: Mapping[str, str]) -> ChatSettings:
+    try:
+        return read_chat(values, environ, read_secret)
+    except ValueError as error:
+        raise SettingWrong(f"{PREFIX}{error}") from None
 
 
 def _scopes(text: str) -> tuple[Scope, ...]:

@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from memsvc_console import i18n, times
+from memsvc_console.agent import Agent
 from memsvc_console.problems import Problem, problem_of
 from memsvc_console.scopes import encode_scope, parse_scope, scope_path
 from memsvc_console.sessions import Attempts, Session, Sessions, Toast
@@ -46,7 +47,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """What lives as long as the console."""
+    """What lives as long as the console; `agent` is None where no chat is set up."""
 
     settings: Settings
     memory: AsyncMemory
@@ -55,6 +56,7 @@ class Console:
     takebacks: Takebacks
     templates: Environment
     sections: Sequence[Section]
+    agent: Agent | None = None
 
 
 def make_templates() -> Environment:

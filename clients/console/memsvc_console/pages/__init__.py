@@ -1,6 +1,7 @@
 """The pages, a module for each, its routes in its ROUTES. The order of SECTIONS is that of the navigation."""
 
 from memsvc_console.pages import (
+    chat,
     context,
     conversations,
     cost,
@@ -18,6 +19,7 @@ SECTIONS = (
     Section("memory"),
     Section("conversations"),
     Section("context"),
+    Section("chat"),
     Section("cost"),
 )
 
@@ -30,6 +32,7 @@ ROUTES = [
     *conversations.ROUTES,
     *turns.ROUTES,
     *context.ROUTES,
+    *chat.ROUTES,
     *cost.ROUTES,
     *notices.ROUTES,
 ]

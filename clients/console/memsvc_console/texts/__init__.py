@@ -1,6 +1,6 @@
 """Every sentence of the console, Chinese and English side by side: key → (中文, English). A table for each area."""
 
-from memsvc_console.texts import common, context, conversations, cost, memory, problems
+from memsvc_console.texts import chat, common, context, conversations, cost, memory, problems
 
 TEXTS: dict[str, tuple[str, str]] = {
     **common.TEXTS,
@@ -8,5 +8,6 @@ TEXTS: dict[str, tuple[str, str]] = {
     **memory.TEXTS,
     **conversations.TEXTS,
     **context.TEXTS,
+    **chat.TEXTS,
     **cost.TEXTS,
 }
