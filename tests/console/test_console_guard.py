@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
@@ -48,6 +49,9 @@ async def test_only_our_own_page_may_change_anything(web: httpx2.AsyncClient, co
         ({}, good | {"csrf": "é"}),
         ({"origin": "http://evil.example"}, good),
         ({"origin": "null"}, good),
+        ({"origin": ""}, good),
+        ({"origin": "http://["}, good),
+        ({"origin": "ftp://localhost:8080"}, good),
         ({"origin": "http://localhost:9999"}, good),
         ({"sec-fetch-site": "cross-site"}, good),
         ({"sec-fetch-site": "same-site"}, good),
@@ -69,6 +73,43 @@ async def test_the_same_form_from_our_own_page_is_taken(web: httpx2.AsyncClient,
     answer = await web.post(corner.base + "/memory/facts", data=form, headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, corner.base + "/memory")
     assert await corner.review.texts() == ["用户教高二数学"]
+
+
+async def test_behind_a_proxy_its_address_is_ours(corner: Corner) -> None:
+    daemon = corner.world.console.settings.daemon
+    app = create_app(Settings(daemon=daemon, origin="https://memory.example.org", password_hash=HASH))
+    async with client(app) as web:
+        for host in ("memory.example.org", "localhost:8080"):
+            page = await web.get("/login", headers={"host": host})
+            assert "; Secure" in page.headers["set-cookie"]
+            web.cookies.clear()
+            headers = {
+                "host": host,
+                "origin": "https://memory.example.org",
+                "cookie": page.headers["set-cookie"].split(";")[0],
+            }
+            answer = await web.post("/login", data={"csrf": word(page), "password": "开门"}, headers=headers)
+            assert answer.status_code == 303
+            refused = await web.post(
+                "/login", data={"csrf": word(page)}, headers=headers | {"origin": "https://x.example"}
+            )
+            assert refused.status_code == 403
+        assert (await web.get("/login", headers={"host": "x.example"})).status_code == 421
+    await app.state.console.memory.close()
+
+
+async def test_who_may_list_memories_chooses_among_them_a_page_at_a_time(
+    web: httpx2.AsyncClient, corner: Corner
+) -> None:
+    await asyncio.gather(*(corner.world.corner().talk().record("一句话") for _ in range(55)))
+    first = await web.get("/scopes")
+    links = re.findall(r'href="(/s/[^"]+/memory)"', first.text)
+    assert len(set(links)) == 50
+    following = re.findall(r'href="(/scopes\?page=[^"]+)"', first.text)
+    second = await web.get(following[0].replace("&amp;", "&"))
+    others = re.findall(r'href="(/s/[^"]+/memory)"', second.text)
+    assert others
+    assert not set(others) & set(links)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8080", "localhost.evil.example", ""])

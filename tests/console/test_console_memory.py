@@ -5,6 +5,7 @@ script.
 from __future__ import annotations
 
 import pytest
+from memsvc_client import RoleDenied, Scope
 from playwright.async_api import Locator, Page, expect
 
 from tests.console.conftest import NewPage
@@ -213,3 +214,21 @@ async def test_what_waits_for_a_word_comes_a_page_at_a_time(page: Page, corner: 
     await expect(cards).to_have_count(4)
     await page.get_by_role("link", name="第一页").click()
     await expect(cards).to_have_count(20)
+
+
+async def test_after_ten_seconds_the_toast_goes_and_what_could_not_be_sent_is_told(page: Page, corner: Corner) -> None:
+    async def refused() -> None:
+        raise RoleDenied("no")
+
+    await corner.propose(BLACK)
+    await page.clock.install()
+    await page.goto(corner.at("/memory"))
+    await pending(page, BLACK).get_by_role("button", name="不要").click()
+    await expect(page.locator(".toast[data-left]")).to_be_visible()
+    takebacks = corner.world.console.takebacks
+    takebacks.hold(Scope.from_message(corner.scope), "reject", "c_x", "不要：另一条", refused)
+    await takebacks.flush()
+    await page.clock.run_for(10_000)
+    await expect(page.locator(".toast[data-left]")).to_have_count(0)
+    await page.clock.run_for(2_500)
+    await expect(page.locator(".toast-problem")).to_contain_text("不要：另一条 — 权限不够")

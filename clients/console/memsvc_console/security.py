@@ -121,8 +121,8 @@ class Guard:
         headers = request.headers
         if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
             return False
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host", ""):
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if origin is not None and origin not in {f"http://{host}", f"https://{host}", self.settings.origin or None}:
             return False
         if headers.get("content-type", "").partition(";")[0].strip() not in {"", "application/x-www-form-urlencoded"}:
             return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memsvc_client import PermissionDenied, Scope, Unimplemented
 from memsvc_client.services import OpsCalls
 from starlette.responses import RedirectResponse, Response
@@ -10,7 +12,7 @@ from memsvc_console.daemon import one_page
 from memsvc_console.scopes import decode_scope, parse_scope, scope_path
 from memsvc_console.view import SCOPE_COOKIE, View, get_cookie, route
 
-LISTED = 200
+LISTED = 50
 
 
 async def start(view: View) -> Response:
@@ -29,19 +31,26 @@ async def choose(view: View) -> Response:
         if scope is not None:
             return RedirectResponse(scope_path(scope) + "/memory", 303)
         wrong = True
-    listed, more = await _listed(view)
-    known = list(dict.fromkeys([*seen(view), *view.console.settings.scopes, *listed]))
-    offers = [(scope, scope_path(scope) + "/memory") for scope in known]
-    return view.render("scopes.html", 422 if wrong else 200, offers=offers, more=more, typed=typed, wrong=wrong)
+    listed, following = await _listed(view)
+    first = [] if view.param("page") else [*seen(view), *view.console.settings.scopes]
+    offers = [(scope, scope_path(scope) + "/memory") for scope in dict.fromkeys([*first, *listed])]
+    return view.render(
+        "scopes.html",
+        422 if wrong else 200,
+        offers=offers,
+        following=following,
+        paged=bool(view.param("page")),
+        typed=typed,
+        wrong=wrong,
+    )
 
 
-async def _listed(view: View) -> tuple[list[Scope], bool]:
-    """What an admin's token sees. A reviewer's may not ask."""
+async def _listed(view: View) -> tuple[Sequence[Scope], str]:
+    """A page of what an admin's token sees, and the token of the next. A reviewer's may not ask."""
     try:
-        found, token = await one_page(view.memory, OpsCalls.scopes.describe(None, page_size=LISTED))
+        return await one_page(view.memory, OpsCalls.scopes.describe(None, page_size=LISTED), view.param("page"))
     except (PermissionDenied, Unimplemented):
-        return [], False
-    return list(found), bool(token)
+        return [], ""
 
 
 def seen(view: View) -> list[Scope]:

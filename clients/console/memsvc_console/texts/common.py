@@ -61,7 +61,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "名字由 1 到 128 个字母、数字或 . _ - : @ 组成；租户和智能体必填。",
         "A name has 1 to 128 letters, digits or . _ - : @; tenant and agent are required.",
     ),
-    "scope.more": ("还有更多，请填写名字。", "There are more; type the names."),
     "login.title": ("登录", "Log in"),
     "login.password": ("口令", "Password"),
     "login.submit": ("进入", "Enter"),
