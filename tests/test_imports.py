@@ -31,8 +31,8 @@ the request path (`memory`) and the background (`jobs`) do not know each other, 
 CONSOLE = PACKAGE.parent / "clients" / "console" / "memsvc_console"
 
 CONSOLE_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("texts", "scopes", "passwords", "sessions", "takeback", "block", "charts", "curve"),
-    ("i18n", "settings"),
+    ("texts", "scopes", "passwords", "sessions", "takeback", "block", "charts", "curve", "chat_settings"),
+    ("i18n", "settings", "agent"),
     ("problems", "times", "security", "daemon", "figures"),
     ("inspection", "spending"),
     ("view",),
