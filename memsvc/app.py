@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from memsvc import config, metrics, retention
+from memsvc import config, exchange, metrics, retention
 from memsvc.auth import Gate
 from memsvc.config import Settings
 from memsvc.errors import MemsvcError, SettingWrong
@@ -179,6 +179,11 @@ class FollowUps:
         for kind in (JobKind.FOLD, JobKind.EXTRACT):
             self.worker.forget(Job(kind, scope, thread_id))
 
+    async def imported(self) -> None:
+        """A scope was imported: what that leaves to do is in the database."""
+        for job in await self.jobs.due():
+            self.worker.enqueue(job)
+
     def scope_gone(self, scope: Scope) -> None:
         """A scope was deleted."""
         for job in self.worker.pending():
@@ -191,13 +196,21 @@ def _services(
 ) -> Services:
     store, settings, clock = means.store, means.settings, means.now_us
     memory = Memory(store, renderer, settings, clock, after.recorded, touches.shown)
+
+    async def bring(scope: Scope, pieces: AsyncIterator[bytes], by: str) -> exchange.Import:
+        done = await exchange.bring(store, renderer, settings, scope, pieces, by, clock())
+        log.info("imported", **done.brought._asdict(), refused=done.refused)
+        if any(done.brought):
+            await after.imported()
+        return done
+
     status = Status(store, worker, means.models, settings.local_fallback, clock)
     return Services(
         memory=MemoryService(memory),
         threads=ThreadService(store, after.shortened, after.thread_gone, settings.page_bytes),
         recall=RecallService(memory),
         core=CoreService(store, clock),
-        ops=OpsService(store, settings, status, after.scope_gone),
+        ops=OpsService(store, settings, status, after.scope_gone, bring),
     )
 
 

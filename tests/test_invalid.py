@@ -207,7 +207,6 @@ MALFORMED = (
 ALSO_RIGHT = {
     "GetWorkerStatus": "OK",  # without a scope it asks about the whole daemon
     "ListScopes": "OK",  # it needs nothing
-    "ImportScope": "UNIMPLEMENTED",  # not built yet
 }
 
 

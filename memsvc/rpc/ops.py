@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -23,13 +23,20 @@ from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
 Call = grpc.aio.ServicerContext[Any, Any]
+Bring = Callable[[Scope, AsyncIterator[bytes], str], Awaitable[exchange.Import]]
 
 
 class OpsService(rpc.OpsServiceServicer):
-    """Check, call, reply. `status` tells of the worker and the providers, `gone` is told of deleted scopes."""
+    """Check, call, reply. `status` tells of the worker and the providers, `gone` is told of deleted scopes.
 
-    def __init__(self, store: Store, settings: Settings, status: Status, gone: Callable[[Scope], None]) -> None:
+    `bring` imports the bytes of a file into a scope, in the name of somebody.
+    """
+
+    def __init__(
+        self, store: Store, settings: Settings, status: Status, gone: Callable[[Scope], None], bring: Bring
+    ) -> None:
         self._store, self._settings, self._status, self._gone = store, settings, status, gone
+        self._bring = bring
 
     async def GetUsage(self, request: svc.GetUsageRequest, context: Call) -> svc.GetUsageResponse:
         """See the contract."""
@@ -123,8 +130,17 @@ class OpsService(rpc.OpsServiceServicer):
     async def ImportScope(
         self, request: AsyncIterator[svc.ImportScopeRequest], context: Call
     ) -> svc.ImportScopeResponse:
-        """See the contract; not built yet."""
-        raise NotImplementedError
+        """See the contract."""
+        first = await anext(request, svc.ImportScopeRequest())
+        scope = checks.scope(first.scope)
+        done = await self._bring(scope, _data(scope, first, request), caller.get().name or "import")
+        return svc.ImportScopeResponse(
+            thread_count=done.brought.threads,
+            run_count=done.brought.runs,
+            fact_count=done.brought.facts,
+            candidate_count=done.brought.candidates,
+            refused_count=done.refused,
+        )
 
     async def DeleteScope(self, request: svc.DeleteScopeRequest, context: Call) -> svc.DeleteScopeResponse:
         """See the contract."""
@@ -136,6 +152,17 @@ class OpsService(rpc.OpsServiceServicer):
             deleted_run_count=deleted.runs,
             deleted_fact_count=deleted.facts,
         )
+
+
+async def _data(
+    scope: Scope, first: svc.ImportScopeRequest, rest: AsyncIterator[svc.ImportScopeRequest]
+) -> AsyncIterator[bytes]:
+    """The bytes of an import's messages; a later one that names a scope names the same."""
+    yield first.data
+    async for part in rest:
+        if part.HasField("scope") and checks.scope(part.scope) != scope:
+            raise InvalidField("scope", "names another one than the first message; send it with the first alone")
+        yield part.data
 
 
 def _span(request: svc.GetUsageRequest | svc.ListMemoryOpsRequest) -> tuple[int | None, int | None]:

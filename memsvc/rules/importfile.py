@@ -39,15 +39,16 @@ _JUDGED = (SummaryLine, FactLine, CandidateLine, ChangeLine)
 class Reader:
     """Reads a file line by line and remembers what it named: ids and orders, no text.
 
-    `refused` counts what red lines kept out; `runs_of` has the ids of each thread's runs in their order.
+    `refused` counts what red lines kept out; `run_ids` has the ids of all runs in their order, and
+    `runs_of` those of each thread.
     """
 
     def __init__(self, max_runs: int) -> None:
         self.refused = 0
         self.runs_of: dict[str, list[str]] = {}
+        self.run_ids: dict[str, None] = {}
         self._max_runs, self._max_lines = max_runs, LINES_BESIDE + LINES_PER_RUN * max_runs
         self._number = self._rank = self._keys = 0
-        self._runs: set[str] = set()
         self._ids: set[tuple[str, str]] = set()
         self._covered: dict[str, int] = {}
         self._extracted: dict[str, tuple[int, int]] = {}
@@ -135,13 +136,13 @@ class Reader:
 
     def _run(self, line: RunLine) -> None:
         self._known_thread(line.thread_id)
-        if line.run_id in self._runs:
+        if line.run_id in self.run_ids:
             raise self._wrong("names a run a second time; leave one of the two out")
-        if len(self._runs) == self._max_runs:
+        if len(self.run_ids) == self._max_runs:
             raise self._wrong(f"more than {self._max_runs} runs; raise MEMSVC_MAX_IMPORT_RUNS")
         if line.own_offset > len(line.input):
             raise self._wrong("own_offset is behind the end of the input")
-        self._runs.add(line.run_id)
+        self.run_ids[line.run_id] = None
         self.runs_of[line.thread_id].append(line.run_id)
 
     def _check_extracted(self) -> None:
@@ -185,5 +186,5 @@ class Reader:
             raise self._wrong("names a thread that has no line before this one")
 
     def _known_runs(self, run_ids: Sequence[str]) -> None:
-        if any(run_id not in self._runs for run_id in run_ids):
+        if any(run_id not in self.run_ids for run_id in run_ids):
             raise self._wrong("names a run that has no line before this one")

@@ -26,6 +26,7 @@ from memsvc.store.core import (
     NewFact,
 )
 from memsvc.store.values import (
+    Brought,
     ContextRead,
     DeletedScope,
     DueRun,
@@ -35,9 +36,11 @@ from memsvc.store.values import (
     Fold,
     FoldState,
     Found,
+    ImportedRun,
     NewNotice,
     NewOp,
     Page,
+    Prepared,
     PreparedRun,
     Question,
     Recorded,
@@ -46,6 +49,7 @@ from memsvc.store.values import (
 )
 
 __all__ = [
+    "Brought",
     "ContextRead",
     "CoreStore",
     "DeletedScope",
@@ -60,6 +64,7 @@ __all__ = [
     "Found",
     "Imported",
     "ImportedFact",
+    "ImportedRun",
     "KnownFact",
     "LogEntry",
     "NewCandidate",
@@ -67,6 +72,7 @@ __all__ = [
     "NewNotice",
     "NewOp",
     "Page",
+    "Prepared",
     "PreparedRun",
     "Question",
     "Recorded",
@@ -231,6 +237,13 @@ class Store(CoreStore, Protocol):
         """Returns the next lines of an export, some hundred kilobytes.
 
         Unavailable where anything of the scope was deleted since `bounds` was made: it is in no page from then on.
+        """
+
+    async def import_scope(self, scope: Scope, prepared: Prepared, by: str, now_us: int) -> Brought:
+        """Brings in what is not there yet, all or nothing, and lifts the tombstones of it; see docs/export.md.
+
+        `by` stands in the trail for facts that came without one. ImportInvalid; Unavailable where something deleted is
+        still being taken out.
         """
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from memsvc.model import NewRun, NoticeKind, Run, RunOutcome, Scope, Usage
 from memsvc.rules.context import Memory
+from memsvc.rules.exportfile import Line, RunLine
 from memsvc.rules.terms import QueryTerm
 
 
@@ -199,3 +200,38 @@ class ExportPage(NamedTuple):
 
     data: bytes
     position: ExportPosition | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """A run of a file with all that is computed of it before the write, as in PreparedRun."""
+
+    line: RunLine
+    renderer: int
+    whole: int
+    shown: str
+    terms: Mapping[str, int] | None
+
+
+class Prepared(Protocol):
+    """A file that was read to its end, found right and put where it can be read again."""
+
+    @property
+    def run_ids(self) -> Collection[str]:
+        """The ids of all runs, in order."""
+
+    @property
+    def runs_of(self) -> Mapping[str, Sequence[str]]:
+        """The ids of each thread's runs, in order."""
+
+    def read(self) -> Iterator[tuple[int, Line | ImportedRun]]:
+        """Gives every line anew, with its number."""
+
+
+class Brought(NamedTuple):
+    """How much an import brought that was not there."""
+
+    threads: int
+    runs: int
+    facts: int
+    candidates: int

@@ -183,7 +183,7 @@ def insert_fact(
     made = db.execute(
         "INSERT INTO facts (scope_no, fact_id, wording, text, served_by, confirmed_by, created_us, last_used_us) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (scope_no, new.fact_id, key(new.text), new.text, _json(served_by), new.confirmed_by, created_us, used_us),
+        (scope_no, new.fact_id, key(new.text), new.text, json_names(served_by), new.confirmed_by, created_us, used_us),
     ).lastrowid
     assert made is not None
     return made
@@ -295,5 +295,6 @@ def _run_ids(db: sqlite3.Connection, table: str, number: int) -> tuple[str, ...]
     return tuple(run_id for (run_id,) in db.execute(_SOURCES.format(table=table), (number,)))
 
 
-def _json(names: frozenset[str]) -> str:
+def json_names(names: frozenset[str]) -> str:
+    """Returns the names of providers as a column keeps them."""
     return json.dumps(sorted(names), ensure_ascii=False)

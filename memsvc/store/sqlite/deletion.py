@@ -48,7 +48,7 @@ def delete_run(db: sqlite3.Connection, secret: bytes, scope: Scope, run_id: str)
         raise RunNotFound
     scope_no, thread_no, sequence, thread_id = row
     _take_out(db, _Grave(secret, scope, scope_no), scope_no, [(sequence, run_id)])
-    _shorten(db, thread_no, [sequence])
+    shorten(db, thread_no, [sequence], 1)
     return str(thread_id)
 
 
@@ -110,7 +110,7 @@ def expire(db: sqlite3.Connection, secret: bytes, scope: Scope, thread_id: str, 
     taken = [(sequence, run_id) for sequence, run_id, _ in first[: min(old, BATCH_RUNS)]]
     if taken:
         _take_out(db, grave, scope_no, taken)
-        _shorten(db, thread_no, [sequence for sequence, _ in taken])
+        shorten(db, thread_no, [sequence for sequence, _ in taken], len(taken))
     return old > BATCH_RUNS
 
 
@@ -238,8 +238,10 @@ def _take_out(db: sqlite3.Connection, grave: _Grave, scope_no: int, runs: Sequen
     db.execute(f"DELETE FROM runs {which}", (chosen,))
 
 
-def _shorten(db: sqlite3.Connection, thread_no: int, deleted: Sequence[int]) -> None:
-    """Takes a thread's summary back to before the first deleted run, and out of the window that is left.
+def shorten(db: sqlite3.Connection, thread_no: int, changed: Sequence[int], lost: int) -> None:
+    """Takes a thread's summary back to before the first run that was deleted (or came back), and out of the window.
+
+    `lost` is how many runs fewer the thread has.
 
     When a run of the window goes, an older one moves into it; shown word for word, it must not be in the summary too.
     """
@@ -248,12 +250,12 @@ def _shorten(db: sqlite3.Connection, thread_no: int, deleted: Sequence[int]) -> 
         "SELECT sequence FROM runs WHERE thread_no = ? ORDER BY sequence DESC LIMIT ?",
         (thread_no, RECENT_RUNS),
     ).fetchall()
-    bounds = [sequence for (sequence,) in window] + [sequence for sequence in deleted if sequence <= folded_upto]
+    bounds = [sequence for (sequence,) in window] + [sequence for sequence in changed if sequence <= folded_upto]
     # The draft may hold words of a deleted run; whatever it holds is made again.
     db.execute(
         "UPDATE threads SET run_count = run_count - ?, revision = revision + 1, draft = '', draft_offset = 0 "
         "WHERE thread_no = ?",
-        (len(deleted), thread_no),
+        (lost, thread_no),
     )
     if not bounds or folded_upto >= min(bounds):
         db.execute(

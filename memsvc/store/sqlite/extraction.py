@@ -16,6 +16,7 @@ from memsvc.store.sqlite.core import (
     drop_candidates,
     equal_candidates,
     insert_fact,
+    json_names,
     room,
 )
 from memsvc.store.sqlite.ops import insert_notice, insert_op
@@ -112,7 +113,7 @@ def commit_extraction(
     db.execute("UPDATE threads SET extracted_upto = ? WHERE thread_no = ?", (upto, row[0]))
     for candidate in candidates:
         _propose(db, secret, scope, scope_no, candidate, now_us)
-    _bound(db, scope_no)
+    bound_candidates(db, scope_no)
     return True
 
 
@@ -137,7 +138,7 @@ def _propose(
         db.execute(
             "UPDATE candidates SET doubt = min(doubt, ?), served_by = ?, "
             "supersedes = CASE supersedes WHEN '' THEN ? ELSE supersedes END WHERE candidate_no = ?",
-            (doubt, _json(names), superseded[0] if superseded else "", row[0]),
+            (doubt, json_names(names), superseded[0] if superseded else "", row[0]),
         )
         add_sources(db, "candidate", row[0], new.sequences)
         return False
@@ -146,7 +147,7 @@ def _propose(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(scope_no, new.candidate_id, wording, new.text, doubt),
-            *(superseded[0] if superseded else "", _json(new.served_by), now_us),
+            *(superseded[0] if superseded else "", json_names(new.served_by), now_us),
         ),
     ).lastrowid
     assert made is not None
@@ -154,7 +155,7 @@ def _propose(
     return True
 
 
-def _bound(db: sqlite3.Connection, scope_no: int) -> None:
+def bound_candidates(db: sqlite3.Connection, scope_no: int) -> None:
     """Lets the least confident candidates go that are too many, among equals the oldest."""
     (count,) = db.execute("SELECT count(*) FROM candidates WHERE scope_no = ?", (scope_no,)).fetchone()
     if count > MAX_CANDIDATES:
@@ -189,24 +190,25 @@ def import_core(
         fact_id = item.fresh_id if not item.named_id or taken.fetchone() else item.named_id
         new = NewFact(fact_id, item.text, item.confirmed_by or by)
         fact_no = insert_fact(db, scope_no, new, item.served_by, item.created_us, item.last_used_us)
-        add_sources(db, "fact", fact_no, _sequences(db, scope_no, item.source_run_ids))
+        add_sources(db, "fact", fact_no, sequences_of(db, scope_no, item.source_run_ids))
         for waiting in equal_candidates(db, scope_no, item.text):
             become(db, scope_no, *waiting, fact_no)
         note(db, scope_no, by, "imported", fact_id, now_us, "", item.text)
         added += 1
     for item in candidates:
-        sequences = _sequences(db, scope_no, item.source_run_ids)
+        sequences = sequences_of(db, scope_no, item.source_run_ids)
         if not sequences and any(buried(db, secret, scope, scope_no, "run", r) for r in item.source_run_ids):
             continue
         candidate = NewCandidate(
             item.fresh_id, item.text, item.confidence, sequences, item.supersedes_fact_id, item.served_by
         )
         proposed += _propose(db, secret, scope, scope_no, candidate, item.created_us)
-    _bound(db, scope_no)
+    bound_candidates(db, scope_no)
     return Imported(added, proposed, no_room)
 
 
-def _sequences(db: sqlite3.Connection, scope_no: int, run_ids: Sequence[str]) -> list[int]:
+def sequences_of(db: sqlite3.Connection, scope_no: int, run_ids: Sequence[str]) -> list[int]:
+    """Returns the sequences of those of the runs that are there."""
     found = [
         db.execute("SELECT sequence FROM runs WHERE scope_no = ? AND run_id = ?", (scope_no, run_id)).fetchone()
         for run_id in run_ids
@@ -223,7 +225,3 @@ def fact_origins(db: sqlite3.Connection, scope: Scope) -> dict[str, frozenset[st
         (scope_no, scope_no),
     )
     return {item_id: frozenset(json.loads(names)) for item_id, names in rows}
-
-
-def _json(names: frozenset[str]) -> str:
-    return json.dumps(sorted(names), ensure_ascii=False)

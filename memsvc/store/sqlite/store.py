@@ -17,6 +17,7 @@ from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, 
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import (
+    Brought,
     ContextRead,
     DeletedScope,
     ExportBounds,
@@ -34,13 +35,14 @@ from memsvc.store import (
     NewNotice,
     NewOp,
     Page,
+    Prepared,
     PreparedRun,
     Question,
     Recorded,
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, deletion, export, extraction, folding, ops, runs, scopes, threads
+from memsvc.store.sqlite import core, deletion, export, extraction, folding, importing, ops, runs, scopes, threads
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.janitor import Janitor
@@ -313,6 +315,12 @@ class SqliteStore:
         if self._deletions[scope] != bounds.deletions:
             raise Unavailable("something of this scope was deleted meanwhile, and what came so far is no export")
         return page
+
+    async def import_scope(self, scope: Scope, prepared: Prepared, by: str, now_us: int) -> Brought:
+        """See Store."""
+        brought, scope_no = await self._write(importing.import_scope, self.secret, scope, prepared, by, now_us)
+        self._settler.ask(scope_no)
+        return brought
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
         """See Store."""
