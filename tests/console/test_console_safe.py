@@ -98,7 +98,15 @@ async def test_nothing_is_wider_than_a_telephone(new_page: NewPage, corner: Corn
     paths = ("/memory", f"/conversations/{thread_id}", f"/conversations/{long_name.thread_id}", "/conversations?list=1")
     for locale in ("zh-CN", "en"):
         page = await new_page(locale=locale, width=375, height=720)
-        for path in (*paths, "/conversations/new", f"/runs/{run_id}", "/memory/facts/x/delete"):
+        for path in (
+            *paths,
+            "/context",
+            "/chat",
+            "/cost",
+            "/conversations/new",
+            f"/runs/{run_id}",
+            "/memory/facts/x/delete",
+        ):
             await page.goto(corner.at(path))
             wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert wide <= 0, (locale, path)

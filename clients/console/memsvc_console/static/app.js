@@ -138,5 +138,10 @@
     mind(toast);
   });
 
+  // Where the navigation is wider than the window, the page that one is on is the entry that is seen.
+  const nav = $(".nav");
+  const current = $(".nav [aria-current]");
+  if (nav && current) nav.scrollLeft += current.getBoundingClientRect().right - nav.getBoundingClientRect().right + 48;
+
   mindToasts();
 })();
