@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from memsvc_client import Scope
+from memsvc_client import Outcome, Scope
+from memsvc_console.agent import MAX_TALKS, Ended
 from memsvc_console.chat_settings import ChatSettings
 from memsvc_console.settings import Settings, SettingWrong, load
 from playwright.async_api import expect
@@ -194,6 +196,35 @@ async def test_a_console_that_ends_records_what_there_was(tmp_path: Path) -> Non
             await agent.close()
             (run,) = await runs(corner)
     assert (run.outcome, run.output) == (CANCELLED, "说到一半")
+
+
+@session
+async def test_an_answer_that_is_stopped_before_it_begins_ends_all_the_same(talking: Talking) -> None:
+    corner = talking.corner()
+    agent = corner.world.console.agent
+    assert agent is not None
+    talk = agent.begin(Scope.from_message(corner.scope), "", "出一份试卷", "UTC")
+    talk.stop()
+    assert [event async for event in talk.events()] == [Ended(Outcome.CANCELLED)]
+    assert await runs(corner) == []
+
+
+@session
+async def test_no_more_than_so_many_answers_go_on_at_once(talking: Talking) -> None:
+    corner = talking.corner()
+    agent = corner.world.console.agent
+    assert agent is not None
+    talking.model.behave = streams("说到一半", ends=False)
+    talks = [agent.begin(Scope.from_message(corner.scope), "", "出一份试卷", "UTC") for _ in range(MAX_TALKS)]
+    async with client(corner.world.app, **{"accept-language": "en"}) as browser:
+        text = (await browser.get(corner.base + "/chat")).text
+        form = {"csrf": re.findall(r'name="csrf" value="([^"]+)"', text)[0], "input": "又一句"}
+        refused = await browser.post(corner.base + "/chat", data=form)
+    assert refused.status_code == 503
+    for talk in talks:
+        talk.stop()
+        assert talk.task is not None
+        await talk.task
 
 
 @session

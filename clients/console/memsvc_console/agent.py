@@ -119,7 +119,7 @@ class Agent:
         talk = Talk()
         self._talks[talk.id] = talk
         talk.task = asyncio.create_task(self._answer(talk, scope, thread_id, said, time_zone))
-        talk.task.add_done_callback(lambda _: self._talks.pop(talk.id, None))
+        talk.task.add_done_callback(lambda _: self._over(talk))
         return talk
 
     @property
@@ -141,6 +141,11 @@ class Agent:
         if self._opening is not None:
             await (await self._opening).close()
         await self.memory.close()
+
+    def _over(self, talk: Talk) -> None:
+        """Forgets an answer. Whoever listens hears of its end even where it was stopped before it had begun."""
+        self._talks.pop(talk.id, None)
+        talk.said.put_nowait(Ended(Outcome.CANCELLED))
 
     async def _answer(self, talk: Talk, scope: Scope, thread_id: str, said: str, time_zone: str) -> None:
         run: ActiveRun | None = None
