@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memsvc_client import Scope
+from memsvc_console.chat_settings import ChatSettings
 from playwright.async_api import Browser, async_playwright
 
 from memsvc.v1 import memory_pb2 as pb
@@ -95,6 +96,9 @@ def pages(corner: Corner, thread_id: str, run_id: str) -> dict[str, str]:
         "threads": corner.at("/conversations?list=1"),
         "context": corner.at("/context"),
         "cost": corner.at("/cost"),
+        "curve": corner.at(f"/cost/threads/{thread_id}"),
+        "calls": corner.at("/cost/calls"),
+        "notices": corner.at("/notices"),
         "chat": corner.at("/chat"),
         "search": corner.at("/conversations?q=xyzzy&list=1"),
         "new": corner.at("/conversations/new"),
@@ -115,7 +119,9 @@ async def main() -> None:
     if asked.all:
         asked.all.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        async with world(Path(folder), actor="王老师") as made, async_playwright() as playwright:
+        # Nobody talks in a picture, so nothing listens at the address of the chat's model.
+        chat = ChatSettings(base_url="http://127.0.0.1:9/v1", model="qwen2.5:3b", provider="cloud")
+        async with world(Path(folder), actor="王老师", chat=chat) as made, async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             for language in ("zh", "en"):
                 corner = await fill(made, language == "zh", 100 if asked.all else 14)
