@@ -312,6 +312,8 @@ async def same(
     seen = []
     for fields in (foreign, absent):
         await running.settle()
+        # What is kept in memory of the scope is read anew after a change: that must be neither's burden.
+        await running.memory.GetContext(svc.GetContextRequest(scope=scope, **WANTED["GetContext"]))
         async with counted(running) as work:
             answer = await outcome(running, method, request(method, scope, **fields), *fields.values())
         seen.append((answer, work))
