@@ -196,6 +196,14 @@ async def test_the_way_back_leads_nowhere_else(web: httpx2.AsyncClient, corner: 
     assert answer.headers["location"] == "/"
 
 
+async def test_the_way_back_may_hold_any_letter(web: httpx2.AsyncClient, corner: Corner) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    for headers, where in (({}, "location"), ({"hx-request": "true"}, "hx-redirect")):
+        form = {"csrf": csrf, "theme": "dark", "next": "/s/学校?q=词&x=1#甲"}
+        answer = await web.post("/preferences", data=form, headers=headers)
+        assert answer.headers[where] == "/s/%E5%AD%A6%E6%A0%A1?q=%E8%AF%8D&x=1#%E7%94%B2"
+
+
 async def test_a_daemon_that_is_away_is_explained_on_every_page() -> None:
     app = create_app(Settings(daemon=NOWHERE))
     console: Console = app.state.console
