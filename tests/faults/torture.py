@@ -61,7 +61,6 @@ class Result:
     deleted: int = 0
     unheard: int = 0
     folds: int = 0
-    unallocated: int = 0
     seconds: float = 0.0
 
     @property
@@ -75,7 +74,6 @@ class Result:
             f"({', '.join(f'{n} while {when}' for when, n in sorted(self.kills.items()))})",
             f"{self.acknowledged} runs acknowledged, {self.deleted} deleted, {self.unheard} with no answer heard; "
             f"{self.folds} model calls answered",
-            f"{self.unallocated} words of what was deleted in bytes of pages where nothing is allocated",
             "calls: " + ", ".join(f"{end} {n}" for end, n in self.tally.ends.most_common()),
             f"wrong: {len(self.wrong)}",
             *(f"  {line}" for line in self.wrong[:40]),
@@ -177,9 +175,7 @@ class _File:
             if (exit_status := await daemon.ended()) != 0:
                 self._result.complaints.append(f"a stop ended with status {exit_status}")
         self._audit()
-        remains = deleted_words(self._database, self._ledgers)
-        self._result.complaints += remains.kept
-        self._result.unallocated += len(remains.unallocated)
+        self._result.complaints += deleted_words(self._database, self._ledgers)
         self._provider.behave = behave
 
 
