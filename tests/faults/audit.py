@@ -180,7 +180,7 @@ def _facts(db: sqlite3.Connection, ledger: Ledger) -> Iterator[str]:
 
 
 def deleted_words(database: Path, ledgers: Sequence[Ledger]) -> list[str]:
-    """Says of which deleted texts the bytes of the file or its log still have a word, and whether in a row or beside."""
+    """Says of which deleted texts the bytes of the file or its log still have a word, in a row or beside one."""
     deleted = set().union(*(ledger.deleted_marks() for ledger in ledgers))
     content, remains = database.read_bytes(), []
     for found in _MARK_BYTES.finditer(content):

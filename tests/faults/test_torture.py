@@ -22,13 +22,14 @@ from tests.fakes.provider import FakeProvider
 from tests.faults.audit import audit, deleted_words
 from tests.faults.ledger import Conversation, Ledger, RunEntry, State, new_mark
 from tests.faults.load import PROVIDER, Caller, Shape, Tally, sums_up
-from tests.faults.torture import torture
+from tests.faults.torture import Result, torture
 from tests.serving import own
 from tests.talk import COMPLETED
 
 
 async def test_whenever_a_daemon_is_killed_what_it_acknowledged_is_there_once_and_nothing_else(tmp_path: Path) -> None:
-    result = await torture(tmp_path, kills=4, seed=20261201)
+    result = Result()
+    await torture(tmp_path, 4, 20261201, result)
     assert result.wrong == []
     assert result.acknowledged > 0
     assert sum(result.kills.values()) == 4
