@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from memsvc.config import Settings
 from memsvc.model import BASIC_VIEW_BYTES, NewRun, Run, RunOutcome, Scope
-from memsvc.rules import ids
+from memsvc.rules import dates, ids
 from memsvc.rules.budget import DEFAULT_BUDGET
 from memsvc.rules.context import Ask, Block, render
 from memsvc.rules.frames import leading_block
@@ -137,8 +137,13 @@ class Memory:
             renderer=self.renderer.renderer_id,
             whole=whole,
             shown=kept,
-            terms=count_terms(own_input, run.output) if recalled else None,
+            terms=self._terms(own_input, run) if recalled else None,
         )
+
+    def _terms(self, own_input: str, run: NewRun) -> dict[str, int]:
+        ended_us = self.now_us() if run.ended_us is None else run.ended_us
+        days = dates.of_time(ended_us, ZoneInfo(self.settings.time_zone))
+        return count_terms(own_input, run.output) | dict.fromkeys(days, 1)
 
     def _script(self, text: str) -> str:
         return script(text) if any(c.isalpha() for c in text[:2000]) else self.settings.locale

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsvc.rules.bearing import Bearing
 from memsvc.rules.ranking import (
     GAIN_LEVELS,
     GAINS,
@@ -25,14 +26,11 @@ def score_in(query: str, text: str, entries: int, shares: dict[str, float]) -> f
     """The score of `text` for `query` in a scope whose other runs have each term in its share of them."""
     counts = count_terms(text)
     length = sum(counts.values())
-    evidence = total = 0.0
-    for term in query_terms(query):
-        found = (term.term in counts) + round(shares.get(term.term, 0.0) * (entries - 1))
-        worth = weight(term.kind, found, entries)
-        total += worth
-        if term.term in counts:
-            evidence += worth * GAINS[gain_level(counts[term.term], length)]
-    return score(evidence, total)
+    terms = query_terms(query)
+    found = [(t.term in counts) + round(shares.get(t.term, 0.0) * (entries - 1)) for t in terms]
+    worths = [weight(t.kind, n, entries) for t, n in zip(terms, found, strict=True)]
+    gains = {at: GAINS[gain_level(counts[t.term], length)] for at, t in enumerate(terms) if t.term in counts}
+    return Bearing(terms, worths).score(gains, len(counts))
 
 
 def check(query: str, text: str, shares: dict[str, float]) -> None:
@@ -167,8 +165,52 @@ def test_a_weight_is_positive_and_falls_with_the_runs_that_have_the_term(kind: K
     assert 0 < weight(kind, min(found + 1, entries), entries) <= weight(kind, found, entries) <= 7
 
 
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6))
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 2))
 def test_a_score_is_between_zero_and_one_and_rises_with_the_evidence(
-    evidence: float, more: float, total: float
+    evidence: float, more: float, total: float, share: float
 ) -> None:
-    assert 0 <= score(evidence, total) <= score(evidence + more, total) <= 1
+    assert 0 <= score(evidence, total, share) <= score(evidence + more, total, share) <= 1
+    assert score(evidence, total, share) <= score(evidence, total, 2 * share)
+
+
+def bears(query: str, **gains: float) -> float:
+    """The score of a short run in which these terms of the query are found, and no others; each term weighs 6."""
+    terms = query_terms(query)
+    return Bearing(terms, [6.0] * len(terms)).score(
+        {at: gains[t.term] for at, t in enumerate(terms) if t.term in gains}, 10
+    )
+
+
+def test_a_pair_that_straddles_two_words_is_missed_less_than_a_word() -> None:
+    words = {"数据": 1.0, "备份": 1.0}
+    assert bears("数据备份", **words) > bears("数据备份", 数据=1.0, 据备=1.0) > bears("数据备份", 数据=1.0)
+
+
+def test_every_term_found_is_more_than_some_of_them() -> None:
+    for query in ("早报", "C盘快满了", "API配置超时", "dog food", "2024年1月5日的早报", "的早"):
+        terms = query_terms(query)
+        scores = [
+            Bearing(terms, [6.0] * len(terms)).score(dict.fromkeys(range(n), 1.0), 10) for n in range(len(terms) + 1)
+        ]
+        assert scores == sorted(scores)
+        assert scores[0] == 0 < scores[-1]
+
+
+def test_a_character_counts_less_in_a_long_run_which_has_many_by_chance() -> None:
+    terms = query_terms("早")
+    short, long = (Bearing(terms, [1.3]).score({0: 1.0}, size) for size in (10, 1_000))
+    assert short > THRESHOLD > long
+
+
+def test_a_date_counts_for_a_run_of_that_day_and_not_against_one_of_another() -> None:
+    plain = bears("早报", 早报=1.0)
+    assert bears("早报 5月8日", 早报=1.0, **{"@05-08": 1.0}) > bears("早报 5月8日", 早报=1.0)
+    without = [t for t in query_terms("早报 5月8日") if t.kind is not Kind.DATE]
+    alone = Bearing(without, [6.0] * len(without)).score(
+        {at: 1.0 for at, t in enumerate(without) if t.term == "早报"}, 10
+    )
+    assert bears("早报 5月8日", 早报=1.0) == alone < plain
+
+
+def test_a_query_without_a_term_bears_on_nothing() -> None:
+    assert Bearing((), ()).score({}, 10) == 0

@@ -14,8 +14,9 @@ from typing import Protocol
 
 from memsvc.errors import InvalidField, RedLine
 from memsvc.rules import redline
+from memsvc.rules.bearing import Bearing
 from memsvc.rules.boundary import sanitize
-from memsvc.rules.ranking import GAINS, THRESHOLD, gain_level, score, weight
+from memsvc.rules.ranking import GAINS, THRESHOLD, gain_level, weight
 from memsvc.rules.terms import QueryTerm, count_terms
 
 MAX_FACTS = 30
@@ -145,14 +146,15 @@ def order(facts: Sequence[Worded], terms: Sequence[QueryTerm]) -> list[int]:
 def _scores(texts: Sequence[str], terms: Sequence[QueryTerm]) -> list[float]:
     """How much each text bears on the query, 0 to 1, the facts being the whole of the collection."""
     counts = [_counts(text) for text in texts]
-    worths = [(t.term, weight(t.kind, sum(t.term in c for c in counts), len(texts))) for t in terms]
-    total = sum(worth for _, worth in worths)
+    worths = [weight(t.kind, sum(t.term in c for c in counts), len(texts)) for t in terms]
+    bearing = Bearing(terms, worths)
 
-    def evidence(found: Mapping[str, int]) -> float:
+    def score_of(found: Mapping[str, int]) -> float:
         length = sum(found.values())
-        return sum(worth * GAINS[gain_level(found[term], length)] for term, worth in worths if term in found)
+        gains = {at: GAINS[gain_level(found[t.term], length)] for at, t in enumerate(terms) if t.term in found}
+        return bearing.score(gains, len(found))
 
-    return [score(evidence(found), total) for found in counts]
+    return [score_of(found) for found in counts]
 
 
 @lru_cache(maxsize=256)

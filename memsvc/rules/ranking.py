@@ -15,15 +15,22 @@ THRESHOLD = 0.2
 """A run that scores above it bears on the query; measured in docs/recall.md."""
 
 _NEIGHBOUR_SHARE = 0.5  # what a term in the turn before or after counts at the most, against one in the run itself
-_SHORT_TURN = 40  # distinct terms; a turn that says more leans less on its neighbours
+_SHORT_TURN = 40  # distinct terms; a run that says more leans less on its neighbours, and has characters by chance
 
 _SATURATION = 0.6  # BM25's k1: how much a second occurrence still adds
 _LENGTH_SHARE = 0.6  # BM25's b: how much of a text's length counts against it
 _USUAL_LENGTH = 100  # terms, repetitions counted: about what a short exchange has
 
 # The share of runs in which a term of this kind is found before anything is known of it, and what its kind is worth.
-_PRIOR_SHARE = {Kind.WORD: 0.003, Kind.SHORT: 0.02, Kind.PAIR: 0.002, Kind.LOOSE: 0.01, Kind.CHAR: 0.02}
-_WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3}
+_PRIOR_SHARE = {
+    Kind.WORD: 0.003,
+    Kind.SHORT: 0.02,
+    Kind.PAIR: 0.002,
+    Kind.LOOSE: 0.01,
+    Kind.CHAR: 0.02,
+    Kind.DATE: 0.003,
+}
+_WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3, Kind.DATE: 0.6}
 _RARE = 6.0  # a term of this logarithm, in one run of 400, weighs as much
 _EVENNESS = 0.75  # below 1, common terms come nearer to rare ones: a score then leans less on how common they are here
 
@@ -37,6 +44,7 @@ _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.5
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
 _ENOUGH_TERMS = 12  # beside characters; to a query of as many its characters add more chance than evidence
+_BY_CHARACTERS = 0.4  # of the share that is found: by characters, which know nothing of pairs that straddle two words
 _MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
@@ -87,13 +95,18 @@ def neighbour_share(terms: int) -> float:
     return _NEIGHBOUR_SHARE * min(1.0, _SHORT_TURN / max(terms, 1))
 
 
-def score(evidence: float, total: float) -> float:
+def chance_share(terms: int) -> float:
+    """Returns what a single character counts in a run of `terms` distinct terms: a long text has many by chance."""
+    return min(1.0, _SHORT_TURN / max(terms, 1))
+
+
+def score(evidence: float, total: float, share: float) -> float:
     """Returns the score, 0 to 1, of an entry whose terms of the query weigh `evidence` of `total`.
 
-    It rises with the share of the query that is found and, because a long chatty query has a low share by nature, with
-    what is found as such. For one query the order by score is the order by evidence.
+    `share` is how much of the query that is by characters (see bearing). The score rises with both shares and,
+    because a long chatty query has low ones by nature, with what is found as such.
     """
     if total <= 0 or evidence <= 0:
         return 0.0
-    found = evidence / total + evidence / _MUCH_EVIDENCE
+    found = (1 - _BY_CHARACTERS) * evidence / total + _BY_CHARACTERS * share + evidence / _MUCH_EVIDENCE
     return 1 - math.exp(-2.2 * math.pow(min(found, 10.0), 2.5))

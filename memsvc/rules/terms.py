@@ -8,13 +8,14 @@ A term is a plain string and its kind can be read off it, so nothing but the str
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 import snowballstemmer
 
+from memsvc.rules import dates
 from memsvc.rules.text import view
 
 MAX_TERMS_RUN = 2_000
@@ -41,6 +42,7 @@ _IS_CJK = re.compile(rf"[{_CJK}]")
 _ALL_CJK = re.compile(rf"[{_CJK}]+")
 
 _stemmer = snowballstemmer.stemmer("english")
+_stem: Callable[[str], str] = _stemmer.stemWord
 
 _STOP_WORDS = frozenset(
     """a about after all also am an and any are aren't as at be because been before being between both but by can
@@ -51,6 +53,19 @@ _STOP_WORDS = frozenset(
     those through to too under until up us very was wasn't we we'd we'll we're we've were weren't what what's when
     where which while who who's whom whose why will with won't would wouldn't yes you you'd you'll you're you've
     your yours s t d ll m re ve""".split()
+)
+# Words of English questions that are seldom what is asked about: light verbs, nouns that stand for any other. They are
+# terms, and a question that has them looks them up, but they say less.
+_LIGHT_WORDS = frozenset(
+    _stem(word)
+    for word in """many much kind type sort way thing something anything everything someone might may must long often
+    usually currently recently still ever since until mention say said tell told talk get got go went gone make made
+    take took use want like think know happen done give gave name come back""".split()
+)
+# The same in Chinese: they count as little as a pair with a function word.
+_LIGHT_PAIRS = frozenset(
+    """种类 类型 方式 方法 东西 事情 情况 问题 内容 名字 名称 意思 提到 说过 谈到 使用 想要 喜欢 认为 发生 出现 进行
+    最近 目前 通常 一般 经常 仍然 起来 可能 一起 开始 成为""".split()
 )
 # Characters of grammar, seldom of a topic: none is a term, nor are two of them; with another one it is a weak pair.
 _STOP_CHARS = frozenset(
@@ -70,8 +85,9 @@ class Kind(StrEnum):
     WORD = "word"  # a Latin word or a mixed token
     SHORT = "short"  # one Latin letter, or a number of one or two digits
     PAIR = "pair"  # two adjacent characters, or a word and the character it touches
-    LOOSE = "loose"  # a pair of which one is a function word
+    LOOSE = "loose"  # a pair of which one is a function word, or any word that says little
     CHAR = "char"  # a single character
+    DATE = "date"  # the day or month on which a run ended (see dates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +117,7 @@ def count_terms(*texts: str) -> dict[str, int]:
 def _count(counts: dict[str, int], text: str, most: int) -> bool:
     """Adds the terms of a text until there are `most`; tells whether it was read to its end."""
     most = min(most, MAX_TERMS_RUN)
-    for term in _terms(text):
+    for term in _terms(_folded(text)):
         if term in counts:
             counts[term] += 1
         elif len(counts) < most:
@@ -114,11 +130,13 @@ def _count(counts: dict[str, int], text: str, most: int) -> bool:
 def query_terms(text: str) -> tuple[QueryTerm, ...]:
     """Returns what to look up for `text`: at most `MAX_TERMS_QUERY` distinct terms, none for function words alone.
 
-    Of a long text both ends are read, because that is where people put the question.
+    Of a long text both ends are read, because that is where people put the question. A date that it names is looked up
+    as such, beside the words it is written with.
     """
     if len(text) > 2 * _MAX_QUERY_END:
         text = text[:_MAX_QUERY_END] + "\n" + text[-_MAX_QUERY_END:]
-    terms = list(dict.fromkeys(_terms(text)))
+    folded = _folded(text)
+    terms = list(dict.fromkeys([*dates.mentioned(folded), *_terms(folded)]))
     if len(terms) > MAX_TERMS_QUERY:
         last = len(terms) - 1
         order = sorted(range(len(terms)), key=lambda i: (_READ_FIRST[kind_of(terms[i])], min(i, last - i)))
@@ -126,17 +144,26 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
     return tuple(QueryTerm(term, kind_of(term)) for term in terms)
 
 
-_READ_FIRST = {Kind.WORD: 0, Kind.PAIR: 0, Kind.SHORT: 1, Kind.LOOSE: 2, Kind.CHAR: 3}
+_READ_FIRST = {Kind.DATE: 0, Kind.WORD: 0, Kind.PAIR: 0, Kind.SHORT: 1, Kind.LOOSE: 2, Kind.CHAR: 3}
 
 
 def kind_of(term: str) -> Kind:
-    """Returns the kind of a term that this module made."""
+    """Returns the kind of a term that this module, or `dates`, made."""
+    if term[0] == dates.SIGN:
+        return Kind.DATE
     if len(term) == 1:
         return Kind.CHAR if _IS_CJK.match(term) else Kind.SHORT
     if _IS_CJK.match(term[0]) or _IS_CJK.match(term[-1]):
-        loose = term[0] in _STOP_CHARS or term[-1] in _STOP_CHARS
+        loose = term[0] in _STOP_CHARS or term[-1] in _STOP_CHARS or term in _LIGHT_PAIRS
         return Kind.LOOSE if loose else Kind.PAIR
-    return Kind.SHORT if len(term) == 2 and term.isdecimal() else Kind.WORD
+    if len(term) == 2 and term.isdecimal():
+        return Kind.SHORT
+    return Kind.LOOSE if term in _LIGHT_WORDS else Kind.WORD
+
+
+def is_function_character(character: str) -> bool:
+    """Tells whether a character is one of grammar, which is no term by itself."""
+    return character in _STOP_CHARS
 
 
 def is_cjk(term: str) -> bool:
@@ -144,8 +171,11 @@ def is_cjk(term: str) -> bool:
     return _ALL_CJK.fullmatch(term) is not None
 
 
-def _terms(text: str) -> Iterator[str]:
-    folded = view(text).text.casefold().replace("’", "'")
+def _folded(text: str) -> str:
+    return view(text).text.casefold().replace("’", "'")
+
+
+def _terms(folded: str) -> Iterator[str]:
     end, last = -1, ""
     for match in _TOKEN.finditer(folded):
         token = match.group()
@@ -191,5 +221,5 @@ def _latin(token: str) -> tuple[str, ...]:
         pieces = _PIECE.findall(part)
         for word in (part, *pieces) if len(pieces) > 1 else (part,):
             if word not in _STOP_WORDS:
-                terms.append(_stemmer.stemWord(word))
+                terms.append(_stem(word))
     return tuple(terms)

@@ -12,10 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from memsvc.model import NewRun, RunOutcome, Scope
+from memsvc.rules import dates
 from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store import PreparedRun, ThreadRef
@@ -150,13 +152,25 @@ def _record(
             renderer=0,
             whole=0,
             shown="",
-            terms=count_terms(row["input"], row["output"]),
+            terms=count_terms(row["input"], row["output"]) | dict.fromkeys(_days(row["when"]), 1),
         )
         recorded, _ = record_run(db, _SECRET, scope, thread, prepared, now_us=0)
         id_of[recorded.sequence] = row["id"]
         scope_of[row["user"]] = scope_of.get(row["user"]) or find_scope(db, scope)
     db.execute("COMMIT")
     return scope_of, id_of
+
+
+def _days(when: str) -> list[str]:
+    """The terms of the day on which a run was recorded, as the daemon makes them of `end_time`; none for an empty one.
+
+    The sets write `1:56 pm on 8 May, 2023`, `29.12.2023, 22:42:04`, `2024年04月01日 周一 08:28`.
+    """
+    found = dates.mentioned(when.casefold())
+    if not found:
+        return []
+    day = datetime.strptime(found[0], f"{dates.SIGN}%Y-%m-%d").replace(tzinfo=UTC)
+    return list(dates.of_time(int(day.timestamp()) * 1_000_000, UTC))
 
 
 def _figures(answers: Sequence[Answer]) -> dict[str, float]:

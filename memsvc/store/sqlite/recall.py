@@ -17,7 +17,8 @@ from operator import itemgetter
 from typing import NamedTuple
 from zlib import crc32
 
-from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, score, weight
+from memsvc.rules.bearing import Bearing
+from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, weight
 from memsvc.rules.terms import Kind, QueryTerm, is_cjk
 from memsvc.store.sqlite import pages
 from memsvc.store.sqlite.index_cache import ENTRY_BITS, ENTRY_MASK, GAIN_BITS, Entry, IndexCache, Postings, Span, View
@@ -60,7 +61,7 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     entry_no = last_no + 1
     if entry_no > ENTRY_MASK:
         return False
-    postings = postings_of(entry_no, counts)
+    postings = _postings_of(entry_no, counts)
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
@@ -154,40 +155,55 @@ def _find(
 ) -> list[Hit]:
     posted = view.find([_span(term) for term in leading])
     worths = [weight(term.kind, each.size, view.entries) for term, each in zip(leading, posted, strict=True)]
-    rest = [(weight(term.kind, 0, 1), *_span(term)) for term in following]
-    total = sum(worths) + sum(worth for worth, _, _ in rest)
-    read = _read(view, worths, posted, rest)
-    rest.sort(key=itemgetter(1))
+    worths += [weight(term.kind, 0, 1) for term in following]
+    rest = [_Rest(*_span(term), at) for at, term in enumerate(following, len(leading))]
+    lists = _read(view, posted, rest)
 
     evidence: dict[int, float] = {}
     known = evidence.get
-    for worth, gain_of in read:
+    for at, gain_of in lists:
+        worth = worths[at]
         for entry_no, gain in gain_of.items():
             evidence[entry_no] = known(entry_no, 0.0) + worth * gain
     wanted = limit + len(exclude_sequences)
     best = nlargest(wanted + _MORE_CANDIDATES, evidence, key=evidence.__getitem__)
     enough = evidence[best[wanted - 1]] if len(best) >= wanted else 0.0
-    judged = _judge(_with_neighbours(view, best, evidence, enough), evidence, read, rest)
-    hits = [Hit(sequence, score(value, total)) for value, sequence in judged if sequence not in exclude_sequences]
-    return hits[:limit]
+    bearing, hits = Bearing([*leading, *following], worths), []
+    for entry_no, entry in _with_neighbours(view, best, evidence, enough).items():
+        beside = [no for no in entry.beside if no in evidence]
+        gains = _gains(entry_no, entry, beside, lists, rest)
+        hits.append(Hit(entry.sequence, bearing.score(gains, len(entry.postings))))
+    hits.sort(key=itemgetter(1, 0), reverse=True)
+    return [hit for hit in hits if hit.sequence not in exclude_sequences][:limit]
 
 
-_Gains = list[tuple[float, dict[int, float]]]
-_Rest = list[tuple[float, int, int]]
+class _Rest(NamedTuple):
+    """A term that is looked up in the candidates alone: between what its postings stand, and its place in the query."""
+
+    start: int
+    end: int
+    at: int
 
 
-def _read(view: View, worths: Sequence[float], posted: Sequence[Postings], rest: _Rest) -> _Gains:
+_Lists = list[tuple[int, dict[int, float]]]
+"""The gains of entries for each term whose postings were read, by the term's place in the query."""
+
+
+def _read(view: View, posted: Sequence[Postings], rest: list[_Rest]) -> _Lists:
     """Reads the shortest lists while the budget lasts, of the first at least its latest; adds the others to `rest`."""
-    gains: _Gains = []
+    lists: _Lists = []
     left = _MAX_READ
-    for worth, each in sorted(zip(worths, posted, strict=True), key=lambda pair: pair[1].size):
-        if gains and each.size > left:
-            rest.append((worth, each.start, each.end))
+    for at, each in sorted(enumerate(posted), key=lambda pair: pair[1].size):
+        if lists and each.size > left:
+            rest.append(_Rest(each.start, each.end, at))
+            continue
+        if not each.size:
             continue
         postings = view.read(each, left)
-        gains.append((worth, {p >> GAIN_BITS & ENTRY_MASK: GAINS[p & _GAIN_MASK] for p in postings}))
+        lists.append((at, {p >> GAIN_BITS & ENTRY_MASK: GAINS[p & _GAIN_MASK] for p in postings}))
         left -= len(postings)
-    return gains
+    rest.sort()
+    return lists
 
 
 def _with_neighbours(view: View, best: Sequence[int], evidence: Mapping[int, float], enough: float) -> dict[int, Entry]:
@@ -205,35 +221,31 @@ def _with_neighbours(view: View, best: Sequence[int], evidence: Mapping[int, flo
     return entries
 
 
-def _judge(
-    entries: Mapping[int, Entry], evidence: Mapping[int, float], read: _Gains, rest: _Rest
-) -> list[tuple[float, int]]:
-    """The entries by evidence: a term counts where it stands in the run, and in part where it does in a neighbour."""
-    judged = []
-    for entry_no, entry in entries.items():
-        value = evidence[entry_no]
-        page = entry.postings
-        beside = [no for no in entry.beside if no in evidence]
-        if beside:
-            share = neighbour_share(len(page))
-            for worth, gain_of in read:
-                lent = share * max([gain_of.get(no, 0.0) for no in beside])
-                if lent and lent > (own := gain_of.get(entry_no, 0.0)):
-                    value += worth * (lent - own)
-        if rest:
-            at, size = 0, len(page)
-            for worth, start, end in rest:
-                at = bisect_left(page, start, at)
-                if at == size:
-                    break
-                if (posting := page[at]) < end:
-                    value += worth * GAINS[posting & _GAIN_MASK]
-        judged.append((value, entry.sequence))
-    judged.sort(reverse=True)
-    return judged
+def _gains(
+    entry_no: int, entry: Entry, beside: Sequence[int], lists: _Lists, rest: Sequence[_Rest]
+) -> dict[int, float]:
+    """How much each term counts in an entry: where it stands there, and in part where it does in one beside it."""
+    gains = {}
+    page = entry.postings
+    share = neighbour_share(len(page)) if beside else 0.0
+    for at, gain_of in lists:
+        gain = gain_of.get(entry_no, 0.0)
+        for no in beside:
+            if no in gain_of and (lent := share * gain_of[no]) > gain:
+                gain = lent
+        if gain:
+            gains[at] = gain
+    found, size = 0, len(page)
+    for start, end, at in rest:
+        found = bisect_left(page, start, found)
+        if found == size:
+            break
+        if (posting := page[found]) < end:
+            gains[at] = GAINS[posting & _GAIN_MASK]
+    return gains
 
 
-def postings_of(entry_no: int, counts: Mapping[str, int]) -> list[int]:
+def _postings_of(entry_no: int, counts: Mapping[str, int]) -> list[int]:
     """Returns the postings of an entry, in order."""
     length = sum(counts.values())
     low_bits = {n: entry_no << GAIN_BITS | gain_level(n, length) for n in set(counts.values())}
