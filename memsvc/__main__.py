@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from memsvc import transfer
+from memsvc import transfer, upkeep
 from memsvc.errors import MemsvcError, StartError
 
 EPILOG = """\
@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     health.set_defaults(command=_healthcheck)
     _add_token_commands(commands)
     transfer.add_commands(commands)
+    upkeep.add_commands(commands)
     return parser
 
 

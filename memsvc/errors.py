@@ -33,7 +33,8 @@ this tree is a bug.
         ├── DatabaseTooNew               65
         ├── MigrationChanged             65
         ├── DatabaseLocked               75
-        └── DatabaseUnwritable           73
+        ├── DatabaseUnwritable           73
+        └── BackupRefused                73
 
 The classes without a reason of their own group the others and are never raised.
 """
@@ -356,3 +357,13 @@ class DatabaseUnwritable(StartError):
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} cannot be written ({why}); check the folder, or set MEMSVC_DATABASE")
+
+
+class BackupRefused(StartError):
+    """A backup would take the place of something that stands there."""
+
+    reason = "BACKUP_REFUSED"
+    exit_status = 73
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} was left alone: {why}")

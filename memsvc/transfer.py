@@ -1,7 +1,7 @@
-"""The commands about what is known of a user: carry it in and out as core_memory.json, and tell who changed what.
+"""The commands that carry a scope: what is known of a user as core_memory.json, who changed what, all of it as lines.
 
-Import and export take the database file for themselves, so that no daemon works on it at the same time; the trail is
-read beside one.
+Those of core memory take the database file for themselves, so that no daemon works on it at the same time; the trail is
+read beside one, and the whole of a scope comes out of a running one and goes into one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Adds `import-core`, `export-core` and `core log`."""
+    """Adds `export`, `import`, `import-core`, `export-core` and `core log`."""
+    _add_whole(commands)
     bring = commands.add_parser(
         "import-core",
         help="bring facts and candidates of a core_memory.json into a scope",
@@ -60,6 +61,43 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
     )
     _scope_options(log)
     log.set_defaults(command=_log)
+
+
+def _add_whole(commands: argparse._SubParsersAction[Any]) -> None:
+    take = commands.add_parser(
+        "export",
+        help="write everything of a scope of a running daemon to a file",
+        description="Writes all of a scope as JSON lines (docs/export.md), which import reads. Needs an admin's token "
+        "where the daemon has credentials. FILE has its name only when it is whole; its mode is 0600.",
+    )
+    bring = commands.add_parser(
+        "import",
+        help="bring such a file into a scope of a running daemon",
+        description="Brings in what is not there yet, all of it or nothing; repeating it adds nothing. What a red line "
+        "forbids is left out and counted. Needs an admin's token where the daemon has credentials.",
+    )
+    for parser, file in ((take, "where to, or - for standard output"), (bring, "a file, or - for standard input")):
+        _scope_options(parser)
+        parser.add_argument("--address", default="", metavar="HOST:PORT", help="default: MEMSVC_LISTEN")
+        parser.add_argument(
+            "--token-file", type=Path, metavar="PATH", help="a file with the token, as `token init` made"
+        )
+        parser.add_argument("--ca", type=Path, metavar="PATH", help="TLS: the certificates to trust, as PEM")
+        parser.add_argument("file", metavar="FILE", help=file)
+    take.set_defaults(command=_remote_export)
+    bring.set_defaults(command=_remote_import)
+
+
+def _remote_export(options: argparse.Namespace) -> int:
+    from memsvc import remote  # noqa: PLC0415
+
+    return remote.export(options)
+
+
+def _remote_import(options: argparse.Namespace) -> int:
+    from memsvc import remote  # noqa: PLC0415
+
+    return remote.bring(options)
 
 
 def _scope_options(parser: argparse.ArgumentParser) -> None:

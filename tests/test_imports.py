@@ -22,7 +22,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("rpc",),
     ("server",),
-    ("app", "healthcheck", "transfer"),
+    ("app", "healthcheck", "remote", "upkeep"),
+    ("transfer",),
     ("__main__",),
 )
 """A room (a module, or a folder with all that is in it) knows itself and the rooms of earlier layers, none beside it:
@@ -45,7 +46,7 @@ CONSOLE_LAYERS: tuple[tuple[str, ...], ...] = (
 ALONE: dict[str, set[str]] = {
     "sqlite3": {"store/sqlite"},
     "aiosqlite": {"store/sqlite"},
-    "grpc": {"rpc", "server.py", "healthcheck.py"},
+    "grpc": {"rpc", "server.py", "healthcheck.py", "remote.py"},
     "grpc_health": {"server.py", "healthcheck.py"},
     "ssl": {"tls.py", "healthcheck.py"},
     "grpc_reflection": {"server.py"},

@@ -23,7 +23,7 @@ from memsvc import metrics
 from memsvc.auth import PACKAGE, Caller, Gate
 from memsvc.config import Settings
 from memsvc.errors import InvalidField, MemsvcError, RateLimited
-from memsvc.rpc.leaving import LIBRARY, OURS
+from memsvc.rpc.leaving import LIBRARY, OURS, heard_at_once
 from memsvc.rules import rate
 from memsvc.worker import place
 
@@ -71,6 +71,7 @@ class Guard(grpc.aio.ServerInterceptor):
             return self._wrapped[method]
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith(PACKAGE):
+            heard_at_once()
             return handler
         self._wrapped[method] = self._wrap(method, handler)
         return self._wrapped[method]

@@ -42,6 +42,13 @@ def listen(loop: asyncio.AbstractEventLoop) -> None:
     loop.set_task_factory(task)  # type: ignore[arg-type]  # it takes whatever a loop hands to a task
 
 
+def heard_at_once() -> None:
+    """Has this call cancelled wherever it stands: what others wrote, as the health service, knows of no such blocks."""
+    task = asyncio.current_task()
+    if isinstance(task, CallTask):
+        task.within = True
+
+
 class _Ours:
     """A block of our code within a call. CancelledError at its beginning where the caller has gone already."""
 

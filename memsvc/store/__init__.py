@@ -46,6 +46,7 @@ from memsvc.store.values import (
     Recorded,
     ThreadRef,
     UsageRow,
+    Verified,
 )
 
 __all__ = [
@@ -79,8 +80,12 @@ __all__ = [
     "Store",
     "ThreadRef",
     "UsageRow",
+    "Verified",
+    "backup_database",
     "open_store",
     "read_core_log",
+    "restore_database",
+    "verify_database",
 ]
 
 
@@ -262,3 +267,30 @@ def read_core_log(path: Path, scope: Scope) -> list[LogEntry]:
     from memsvc.store.sqlite import trail  # noqa: PLC0415
 
     return trail.read(path, scope)
+
+
+def verify_database(path: Path) -> Verified:
+    """Looks whether all holds of a database that must; a daemon may be at work on it. StartError."""
+    from memsvc.store.sqlite import backup  # noqa: PLC0415
+
+    return backup.check(path)
+
+
+def backup_database(path: Path, target: Path, *, force: bool) -> Verified:
+    """Copies a database as it is at one moment, verifies the copy and gives it its name; a daemon may be at work on it.
+
+    `force` takes the place of what stands there. StartError.
+    """
+    from memsvc.store.sqlite import backup  # noqa: PLC0415
+
+    return backup.backup(path, target, force=force)
+
+
+def restore_database(source: Path, path: Path, now_us: int) -> tuple[Verified, Path | None]:
+    """Puts a backup, verified, in the place of a database that no daemon holds.
+
+    Returns what the backup holds, and where the database is now that stood there. StartError.
+    """
+    from memsvc.store.sqlite import backup  # noqa: PLC0415
+
+    return backup.restore(source, path, now_us)

@@ -235,3 +235,13 @@ class Brought(NamedTuple):
     runs: int
     facts: int
     candidates: int
+
+
+class Verified(NamedTuple):
+    """What a database is found to be: complaints, each a line without a word that was said, and how much it holds."""
+
+    findings: list[str]
+    scopes: int
+    threads: int
+    runs: int
+    schema: int

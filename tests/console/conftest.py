@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,12 @@ ARGUMENTS = [
 NewPage = Callable[..., Awaitable[Page]]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says where nobody can overlook it that there was no browser."""
+    if not HAS_CHROMIUM:
+        terminalreporter.write_line(f"NO BROWSER at {CHROMIUM}: the console was NOT tested in one", red=True)
+
+
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def everything(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     async with world(tmp_path_factory.mktemp("console")) as made:
@@ -44,11 +49,8 @@ def corner(everything: World) -> Corner:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium. A machine without it skips these tests, and says so where nobody can overlook it."""
+    """Debian's Chromium; a machine without it skips the tests that want one."""
     if not HAS_CHROMIUM:
-        warnings.warn(
-            pytest.PytestWarning(f"NO BROWSER at {CHROMIUM}: the console was not tested in one"), stacklevel=1
-        )
         pytest.skip(f"no browser at {CHROMIUM}; `apt-get install chromium`, or name one in CHROMIUM")
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memsvc_console import figures, spending
 from playwright.async_api import Page, expect
@@ -166,6 +166,7 @@ buckets = st.dictionaries(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(buckets, st.sampled_from(spending.PERIODS))
 def test_days_have_no_gaps_and_lose_nothing_of_their_period(found: list[rpc.UsageBucket], period: int) -> None:
     begin = spending.start_of(period, SHANGHAI, NOW)

@@ -196,6 +196,14 @@ async def test_the_way_back_leads_nowhere_else(web: httpx2.AsyncClient, corner: 
     assert answer.headers["location"] == "/"
 
 
+async def test_the_way_back_may_hold_any_letter(web: httpx2.AsyncClient, corner: Corner) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    for headers, where in (({}, "location"), ({"hx-request": "true"}, "hx-redirect")):
+        form = {"csrf": csrf, "theme": "dark", "next": "/s/学校?q=词&x=1#甲"}
+        answer = await web.post("/preferences", data=form, headers=headers)
+        assert answer.headers[where] == "/s/%E5%AD%A6%E6%A0%A1?q=%E8%AF%8D&x=1#%E7%94%B2"
+
+
 async def test_a_daemon_that_is_away_is_explained_on_every_page() -> None:
     app = create_app(Settings(daemon=NOWHERE))
     console: Console = app.state.console
@@ -263,3 +271,71 @@ async def test_a_fault_of_ours_tells_its_place_and_not_what_it_saw(caplog: pytes
     ours = [record.getMessage() for record in caplog.records if record.name == "memsvc_console"]
     assert any("ValueError" in line and "test_console_guard.py" in line for line in ours)
     assert "秘密" not in answer.text + "".join(ours)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/memory?page=garbage",
+        "/memory?page=" + "x" * 9000,
+        "/conversations?page=%00&q=%F0%28%8C%28",
+        "/conversations?q=" + "字" * 300,
+        "/conversations?q=%00",
+        "/conversations/th_nowhere",
+        "/conversations/%00%FF",
+        "/conversations/" + "x" * 2000,
+        "/conversations/..%2F..%2Fetc%2Fpasswd",
+        "/runs/" + "r" * 300,
+        "/runs/%E2%80%AE",
+        "/sources",
+        "/sources?run=&run=%00&" + "&".join(f"run=r{n}" for n in range(50)),
+        "/memory/candidates/c_none/reject",
+        "/memory/facts/f_none/delete",
+        "/runs/none/delete",
+        "/context?thread=%00",
+        "/cost?thread=garbage&days=-1&span=x",
+        "/chat?thread=garbage",
+        "/nothing",
+    ],
+)
+async def test_no_address_makes_the_console_stumble(web: httpx2.AsyncClient, corner: Corner, path: str) -> None:
+    answer = await web.get(corner.base + path)
+    assert answer.status_code in {200, 303, 404, 410, 422}, answer.text
+    assert "<main" in answer.text or answer.status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        ("/memory/facts", {"text": ""}),
+        ("/memory/facts", {"text": "一\n二"}),
+        ("/memory/facts", {"text": "x" * 300}),
+        ("/memory/facts", {}),
+        ("/memory/facts/f_none/edit", {"text": "用户教书"}),
+        ("/memory/facts/f_none/delete", {}),
+        ("/memory/candidates/c_none/confirm", {}),
+        ("/memory/candidates/c_none/reject", {}),
+        ("/conversations/th_none/rename", {"title": ""}),
+        ("/conversations/th_none/archive", {}),
+        ("/conversations/th_none/unarchive", {}),
+        ("/conversations/th_none/delete", {}),
+        ("/runs/none/delete", {}),
+        ("/context", {"input": "\x00", "budget": "-1"}),
+    ],
+)
+async def test_no_form_makes_the_console_stumble(
+    web: httpx2.AsyncClient, corner: Corner, path: str, form: dict[str, str]
+) -> None:
+    csrf = word(await web.get(corner.base + "/memory"))
+    for headers in ({}, {"hx-request": "true"}):
+        answer = await web.post(corner.base + path, data=form | {"csrf": csrf}, headers=headers)
+        assert answer.status_code in {200, 404, 410, 422}, answer.text
+
+
+@pytest.mark.parametrize(
+    "base", ["/s/a", "/s/a/b", "/s/a/b/c%20d", "/s/~/b/c", "/s/a/%3Cscript%3E/c", "/s/a/b/" + "c" * 129]
+)
+async def test_an_address_of_no_memory_is_not_found(web: httpx2.AsyncClient, base: str) -> None:
+    answer = await web.get(base + "/memory")
+    assert answer.status_code == 404
+    assert "There is no such page" in answer.text

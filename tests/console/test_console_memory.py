@@ -232,3 +232,16 @@ async def test_after_ten_seconds_the_toast_goes_and_what_could_not_be_sent_is_to
     await expect(page.locator(".toast[data-left]")).to_have_count(0)
     await page.clock.run_for(2_500)
     await expect(page.locator(".toast-problem")).to_contain_text("不要：另一条 — 权限不够")
+
+
+async def test_a_fact_that_is_to_go_makes_the_room_and_no_other_gives_way(page: Page, corner: Corner) -> None:
+    for number in range(30):
+        await corner.review.create(f"用户的第{number}条习惯")
+    await corner.propose(BLACK)
+    await page.goto(corner.at("/memory"))
+    await confirmed(page, "用户的第29条习惯").get_by_role("button", name="删除").click()
+    await expect(page.get_by_text("29 / 30")).to_be_visible()
+    await pending(page, BLACK).get_by_role("button", name="确认", exact=True).click()
+    await expect(page.locator(".toast-done")).to_contain_text(f"记住了：{BLACK}")
+    texts = await corner.review.texts()
+    assert sorted(texts) == sorted([BLACK, *(f"用户的第{number}条习惯" for number in range(29))])

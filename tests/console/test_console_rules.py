@@ -16,7 +16,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc_client import MemsvcError, NotFound, RateLimited, RoleDenied, Scope
 from memsvc_console import i18n, times
-from memsvc_console.__main__ import main, without_trace
+from memsvc_console.__main__ import SETTINGS, main, without_trace
 from memsvc_console.i18n import Words, choose
 from memsvc_console.passwords import hash_password, matches
 from memsvc_console.scopes import decode_scope, encode_scope, parse_scope, scope_path
@@ -26,6 +26,7 @@ from memsvc_console.takeback import Takebacks
 from memsvc_console.texts import TEXTS
 from memsvc_console.view import make_templates
 
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(memsvc_console.__file__).parent
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
@@ -333,3 +334,13 @@ def test_the_servers_own_log_tells_no_more_of_a_fault_than_that_there_was_one() 
         record = logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, "Exception in %s", ("app",), sys.exc_info())
     assert without_trace(record)
     assert logging.Formatter().format(record) == "Exception in app"
+
+
+def test_every_setting_is_read_told_by_the_command_and_documented() -> None:
+    code = "\n".join((PACKAGE / name).read_text("utf-8") for name in ("settings.py", "chat_settings.py"))
+    read = set(re.findall(r"""(?:values\.get\(|_price\(values, )"([A-Z_]+)\"""", code))
+    told = set(re.findall(r"^  MEMSVC_CONSOLE_([A-Z_]+) ", SETTINGS, re.MULTILINE))
+    documented = set(
+        re.findall(r"^\| `MEMSVC_CONSOLE_([A-Z_]+)`", (ROOT / "docs" / "console.md").read_text("utf-8"), re.MULTILINE)
+    )
+    assert read == told == documented

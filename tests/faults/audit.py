@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from tests.faults.ledger import MARK, UNKNOWN, Ledger, State
 
@@ -180,31 +179,19 @@ def _facts(db: sqlite3.Connection, ledger: Ledger) -> Iterator[str]:
         yield f"a candidate of {ledger.names} was decided on and is there"
 
 
-class Remains(NamedTuple):
-    """Words of deleted texts that are still in the files: where a page keeps things, and where it keeps nothing."""
-
-    kept: list[str]
-    unallocated: list[str]
-
-
-def deleted_words(database: Path, ledgers: Sequence[Ledger]) -> Remains:
-    """Says of which deleted texts the bytes of the file or its log still have a word.
-
-    SQLite overwrites what is deleted, but not what it left behind when it moved a row to another place of the tree:
-    such a copy stands between the pointers and the cells of a page, where nothing is allocated, until something is put
-    there.
-    """
+def deleted_words(database: Path, ledgers: Sequence[Ledger]) -> list[str]:
+    """Says of which deleted texts the bytes of the file or its log still have a word, in a row or beside one."""
     deleted = set().union(*(ledger.deleted_marks() for ledger in ledgers))
-    content, remains = database.read_bytes(), Remains([], [])
+    content, remains = database.read_bytes(), []
     for found in _MARK_BYTES.finditer(content):
         if (mark := found[0].decode()) in deleted:
             page = content[found.start() // PAGE_BYTES * PAGE_BYTES :][:PAGE_BYTES]
-            is_gap = found.start() % PAGE_BYTES in _gap(page)
-            (remains.unallocated if is_gap else remains.kept).append(f"{mark} was deleted and is in the file")
+            where = "unused bytes" if found.start() % PAGE_BYTES in _gap(page) else "a row"
+            remains.append(f"{mark} was deleted and is in {where} of the file")
     log = Path(f"{database}-wal")
     if log.exists():
         marks = {mark.decode() for mark in _MARK_BYTES.findall(log.read_bytes())}
-        remains.kept.extend(f"{mark} was deleted and is in the log" for mark in sorted(marks & deleted))
+        remains += [f"{mark} was deleted and is in the log" for mark in sorted(marks & deleted)]
     return remains
 
 

@@ -6,7 +6,8 @@
 
 Stages: `begun` (headers alone), `half` (half of a message), `sent` (the message was sent this instant), `working`
 (while it is being answered), `writing` (a reply larger than the caller's window is on its way). Half of those that are
-cancelled are cancelled properly, half by hanging up. The daemon is a process of its own with a file of its own.
+cancelled are cancelled properly, half by hanging up. The daemon is a process of its own with a file of its own, which
+soon stops growing: what is recorded is recorded again, so that memory is not that of more and more runs.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Caller:
                 (
                     MEMORY + "RecordRun",
                     svc.RecordRunRequest(
-                        scope=SCOPE, thread_key=key, input="出一份试卷", output="好的。" * 200, outcome=done
+                        scope=SCOPE, thread_key=key, run_id=key, input="出试卷", output="好的。" * 200, outcome=done
                     ),
                 ),
                 (THREADS + "ListThreads", svc.ListThreadsRequest(scope=SCOPE)),

@@ -40,7 +40,10 @@ def sums_up(request: Request) -> Answer:
     """Answers as a model would that sums up by naming every mark it was shown, in order, as often as it was."""
     if "NONE" in request.text:
         return Answer(json.dumps([{"fact": f"用户喜欢{new_mark()}牌的茶", "confidence": 0.8, "run": 1}]))
-    return Answer(f"两人谈到了{'、'.join(MARK.findall(request.user))}。")
+    marks = MARK.findall(request.user)
+    # In the language of the instructions, or it is taken for no summary.
+    is_chinese = any("\u4e00" <= char <= "\u9fff" for char in request.system)
+    return Answer(f"两人谈到了{'、'.join(marks)}。" if is_chinese else f"They spoke of {', '.join(marks)}.")
 
 
 @dataclass

@@ -81,7 +81,6 @@ class Soak:
     complaints: list[str] = field(default_factory=list)
     said: Counter[str] = field(default_factory=Counter)
     kills: int = 0
-    unallocated: int = 0
 
     @property
     def database(self) -> Path:
@@ -117,9 +116,7 @@ async def soak(folder: Path, minutes: float, seed: int) -> Soak:
         provider.behave = sums_up
         await _last_life(seen, environ)
         seen.complaints += audit(seen.database, ledgers)
-        remains = deleted_words(seen.database, ledgers)
-        seen.complaints += remains.kept
-        seen.unallocated = len(remains.unallocated)
+        seen.complaints += deleted_words(seen.database, ledgers)
     return seen
 
 
@@ -219,7 +216,6 @@ def report(seen: Soak) -> str:
         f"queue at most {max(s.pending_jobs for s in seen.samples)}",
         "calls: " + ", ".join(f"{end} {n}" for end, n in seen.tally.ends.most_common()),
         "log: " + ", ".join(f"{event} {n}" for event, n in seen.said.most_common(20)),
-        f"{seen.unallocated} words of what was deleted in bytes of pages where nothing is allocated",
         f"{seen.kills} kills; wrong: {len(seen.complaints) + len(seen.tally.wrong)}",
         *(f"  {line}" for line in (seen.complaints + seen.tally.wrong)[:40]),
     ]

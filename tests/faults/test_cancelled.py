@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.auth import Caller
 from memsvc.rpc import guard, leaving
@@ -71,6 +72,15 @@ async def test_a_call_is_cancelled_within_our_code(running: Running, scope: pb.S
         await until(lambda: any(task.within for task in calls()))
         call.cancel()
         await until_idle()  # though what it waits for never comes
+
+
+async def test_a_watch_of_the_health_ends_with_whoever_watched(running: Running) -> None:
+    for _ in range(5):
+        watch = health_pb2_grpc.HealthStub(running.channel).Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+        assert calls()
+        watch.cancel()
+        await until_idle()
 
 
 async def test_a_call_whose_caller_has_gone_is_not_begun() -> None:

@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,8 +61,7 @@ class Result:
     deleted: int = 0
     unheard: int = 0
     folds: int = 0
-    unallocated: int = 0
-    seconds: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
 
     @property
     def wrong(self) -> list[str]:
@@ -71,11 +70,10 @@ class Result:
 
     def __str__(self) -> str:
         lines = [
-            f"{sum(self.kills.values())} kills in {self.seconds:,.0f} s on {self.files} files "
+            f"{sum(self.kills.values())} kills in {time.monotonic() - self.begun:,.0f} s on {self.files} files "
             f"({', '.join(f'{n} while {when}' for when, n in sorted(self.kills.items()))})",
             f"{self.acknowledged} runs acknowledged, {self.deleted} deleted, {self.unheard} with no answer heard; "
             f"{self.folds} model calls answered",
-            f"{self.unallocated} words of what was deleted in bytes of pages where nothing is allocated",
             "calls: " + ", ".join(f"{end} {n}" for end, n in self.tally.ends.most_common()),
             f"wrong: {len(self.wrong)}",
             *(f"  {line}" for line in self.wrong[:40]),
@@ -83,9 +81,9 @@ class Result:
         return "\n".join(lines)
 
 
-async def torture(folder: Path, kills: int, seed: int, lives_a_file: int = LIVES_A_FILE) -> Result:
-    """Kills daemons on files below `folder`; returns what was found."""
-    rng, result, begun = random.Random(seed), Result(), time.monotonic()
+async def torture(folder: Path, kills: int, seed: int, result: Result) -> None:
+    """Kills daemons on files below `folder`, and writes what is found into `result` as it goes."""
+    rng = random.Random(seed)
     async with FakeProvider() as provider:
 
         def behave(request: Request) -> Answer:
@@ -97,11 +95,9 @@ async def torture(folder: Path, kills: int, seed: int, lives_a_file: int = LIVES
             result.files += 1
             home = folder / f"file-{result.files}"
             home.mkdir()
-            await _File(home, provider, rng, result).torture(min(left, lives_a_file))
+            await _File(home, provider, rng, result).torture(min(left, LIVES_A_FILE))
             if not result.complaints:
                 shutil.rmtree(home)
-    result.seconds = time.monotonic() - begun
-    return result
 
 
 class _File:
@@ -177,9 +173,7 @@ class _File:
             if (exit_status := await daemon.ended()) != 0:
                 self._result.complaints.append(f"a stop ended with status {exit_status}")
         self._audit()
-        remains = deleted_words(self._database, self._ledgers)
-        self._result.complaints += remains.kept
-        self._result.unallocated += len(remains.unallocated)
+        self._result.complaints += deleted_words(self._database, self._ledgers)
         self._provider.behave = behave
 
 
@@ -197,9 +191,10 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}, {os.cpu_count()} cores, Python {platform.python_version()}", flush=True)
-    with TemporaryDirectory(prefix="memsvc-torture-") as folder:
-        result = asyncio.run(torture(Path(folder), options.kills, seed))
-    print(result)
+    result = Result()
+    with TemporaryDirectory(prefix="memsvc-torture-") as folder, suppress(KeyboardInterrupt):
+        asyncio.run(torture(Path(folder), options.kills, seed, result))
+    print(result)  # interrupted, it tells how far it came
     return bool(result.wrong)
 
 

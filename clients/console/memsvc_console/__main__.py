@@ -16,6 +16,8 @@ from memsvc_console.app import create_app
 from memsvc_console.passwords import hash_password, make_password
 from memsvc_console.settings import Settings, SettingWrong, load
 
+MAX_CONNECTIONS = 500
+
 SETTINGS = """settings (environment):
   MEMSVC_CONSOLE_LISTEN              host:port of the page (127.0.0.1:8080)
   MEMSVC_CONSOLE_DAEMON              host:port of the daemon (127.0.0.1:50051)
@@ -79,6 +81,7 @@ def serve(settings: Settings) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=10,
     )
 

@@ -112,12 +112,13 @@ class Takebacks:
         self._failed = [failed for failed in self._failed if failed.held.scope != scope]
         return mine
 
-    async def flush(self) -> None:
-        """Sends all that waits, and returns when it is sent."""
-        for held_id in list(self._held):
+    async def flush(self, scope: Scope | None = None, kind: str = "") -> None:
+        """Sends what waits, all of it or that of a scope and a kind, and returns when it is sent."""
+        chosen = [each.id for each in self._held.values() if scope is None or (each.scope, each.kind) == (scope, kind)]
+        for held_id in chosen:
             self._hurry(held_id)
-        while self._tasks:
-            await asyncio.wait(list(self._tasks.values()))
+        while tasks := [self._tasks[held_id] for held_id in chosen if held_id in self._tasks]:
+            await asyncio.wait(tasks)
 
     def _hurry(self, held_id: str) -> None:
         if held_id not in self._sending:

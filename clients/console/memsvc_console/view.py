@@ -33,6 +33,7 @@ from memsvc_console.takeback import Held, Takebacks
 STATIC = Path(__file__).with_name("static")
 YEAR_S = 365 * 86_400
 MAX_FIELDS = 100
+SAFE_IN_ADDRESS = "/?&=%#:@~+,;!$'()*"
 
 LANGUAGE_COOKIE, THEME_COOKIE, ACTOR_COOKIE, SCOPE_COOKIE = "language", "theme", "actor", "scopes"
 THEMES = ("auto", "light", "dark")
@@ -156,7 +157,7 @@ class View:
         if toast is not None:
             self.session.say(toast)
         if self.htmx:
-            return Response(status_code=204, headers={"hx-redirect": path})
+            return Response(status_code=204, headers={"hx-redirect": quote(path, safe=SAFE_IN_ADDRESS)})
         return RedirectResponse(path, 303)
 
     def done(self, toast: Toast, path: str) -> Response:

@@ -61,7 +61,7 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     entry_no = last_no + 1
     if entry_no > ENTRY_MASK:
         return False
-    postings = _postings_of(entry_no, counts)
+    postings = postings_of(entry_no, counts)
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
@@ -245,7 +245,7 @@ def _gains(
     return gains
 
 
-def _postings_of(entry_no: int, counts: Mapping[str, int]) -> list[int]:
+def postings_of(entry_no: int, counts: Mapping[str, int]) -> list[int]:
     """Returns the postings of an entry, in order."""
     length = sum(counts.values())
     low_bits = {n: entry_no << GAIN_BITS | gain_level(n, length) for n in set(counts.values())}

@@ -57,8 +57,8 @@ def open_writer(path: str, migrations: Sequence[Migration], now_us: int) -> Open
     Runs whole on the thread that keeps the connection. `path` is absolute and free of symbolic links, so that two
     names of one file meet at one lock.
     """
-    with _refusals(path), _locked(path) as lock:
-        if _is_absent(path):
+    with refusals(path), locked(path) as lock:
+        if is_absent(path):
             _create(path)
         pending = migrations[_inspect(path, migrations) :]
         connection = connect(path, read_only=False)
@@ -106,8 +106,8 @@ def open_beside(path: str, migrations: Sequence[Migration]) -> sqlite3.Connectio
     behind. With a log it must be read through it: that may hold what a killed daemon acknowledged last. Where its index
     is missing, SQLite makes it; it is left there, because a daemon that has just started may be using it.
     """
-    with _refusals(path):
-        if _is_absent(path):
+    with refusals(path):
+        if is_absent(path):
             raise SettingWrong("MEMSVC_DATABASE", f"there is no database at {path}")
         connection = (
             connect(path, read_only=True)
@@ -134,7 +134,7 @@ def _uri(path: str, options: str) -> str:
 
 
 @contextmanager
-def _refusals(path: str) -> Iterator[None]:
+def refusals(path: str) -> Iterator[None]:
     """The one place where what the system and SQLite say at a start becomes a line for a person."""
     try:
         yield
@@ -157,7 +157,7 @@ def _refusals(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[int]:
+def locked(path: str) -> Iterator[int]:
     """Takes the lock beside the database for good; when the body fails, lets go and removes it if it is new.
 
     The system lets go of it when the process dies, however it dies. A file that was unlinked between our opening and
@@ -191,7 +191,7 @@ def _is_same_file(descriptor: int, name: str) -> bool:
         return False
 
 
-def _is_absent(path: str) -> bool:
+def is_absent(path: str) -> bool:
     """Tells a path to create (missing, or an empty file) from a database of ours; whatever else is there is refused."""
     try:
         status = os.stat(path)

@@ -67,7 +67,7 @@ async def conversation(view: View) -> Response:
         older=older,
         seen=seen + len(runs),
         paged=bool(view.param("older")),
-        can_chat=any(section.key == "chat" for section in view.console.sections),
+        can_chat=view.console.agent is not None,
         **listed,
     )
 
@@ -98,8 +98,7 @@ def _without(view: View, threads: Sequence[pb.Thread]) -> list[pb.Thread]:
 async def begin(view: View) -> Response:
     """The id of a new conversation. Nothing is kept until a run is recorded under it."""
     context = await view.memory.get_context(view.scope, preview=True)
-    can_chat = any(section.key == "chat" for section in view.console.sections)
-    return view.render("new.html", thread_id=context.thread_id, can_chat=can_chat)
+    return view.render("new.html", thread_id=context.thread_id, can_chat=view.console.agent is not None)
 
 
 async def rename(view: View) -> Response:

@@ -58,6 +58,7 @@ async def confirm(view: View) -> Response:
     """A candidate becomes a fact, in its own words or in the person's."""
     candidate_id = view.request.path_params["id"]
     text = (await view.form()).get("text", "").strip()
+    await _make_room(view)
     answer = await view.memory.core.confirm(view.scope, candidate_id, text=text, actor=view.actor)
     view.console.takebacks.drop(view.scope, REJECT, candidate_id)
     return view.done(_kept(view, "confirmed", answer.fact, answer.superseded, answer.evicted), view.here("/memory"))
@@ -66,8 +67,17 @@ async def confirm(view: View) -> Response:
 async def create(view: View) -> Response:
     """The person writes a fact."""
     text = (await view.form()).get("text", "").strip()
+    await _make_room(view)
     answer = await view.memory.core.create_fact(view.scope, text, actor=view.actor)
     return view.done(_kept(view, "created", answer.fact, pb.Fact(), answer.evicted), view.here("/memory"))
+
+
+async def _make_room(view: View) -> None:
+    """Sends deletions that wait, where the memory is full: else another fact would give way for one that is to go."""
+    if view.console.takebacks.hidden(view.scope, DELETE):
+        known = await view.memory.core.list_facts(view.scope)
+        if len(known.facts) >= known.capacity:
+            await view.console.takebacks.flush(view.scope, DELETE)
 
 
 async def edit(view: View) -> Response:

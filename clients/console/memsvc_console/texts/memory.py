@@ -5,6 +5,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "智能体觉得值得记住的，先在“待确认”里等您点头；“已确认”的才算数，每次对话都会带上。",
         "What the agent thinks worth keeping waits for your word. What is confirmed goes along with every run.",
     ),
+    "memory.nameless": (
+        "在“偏好”里填上您的名字，它会随您的每个决定一起记下。",
+        "Give your name under Preferences, and it goes along with every decision of yours.",
+    ),
     "memory.pending": ("待确认", "Waiting"),
     "memory.confirmed": ("已确认", "Confirmed"),
     "memory.full": ("{used} / {capacity}", "{used} / {capacity}"),
