@@ -20,7 +20,7 @@ from tests.console import story
 from tests.console.conftest import ARGUMENTS, CHROMIUM
 from tests.console.world import Corner, World, world
 from tests.fakes.provider import Answer, Behaviour, Request, by_kind, says
-from tests.review import proposes
+from tests.review import Review, proposes
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
@@ -43,8 +43,9 @@ async def fill(made: World, chinese: bool, threads: int) -> Corner:
             await talk.record(
                 "再短一点。" if chinese else "Shorter, please.", answer[: len(answer) // 2], model="small"
             )
+    review = Review(made.running, scope, actor="王老师" if chinese else "ada")
     for text in pick("FACTS"):
-        await corner.review.create(text)
+        await review.create(text)
     talk = corner.talk()
     for at, (said, output, outcome) in enumerate(pick("TALK")):
         usage = pb.Usage(input_tokens=900 + 260 * at, output_tokens=220, cost_micros=1_500 + 400 * at)
