@@ -22,9 +22,9 @@ from memsvc.store.sqlite.store import SqliteStore
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from tests.conftest import Running, Start
-from tests.fakes.provider import FakeProvider
+from tests.fakes.provider import FakeProvider, status
 from tests.model_of_threads import RENDERER, SCOPE, prepared
-from tests.review import BLACK, begun, propose
+from tests.review import BLACK, begun, nothing, propose
 from tests.talk import COMPLETED, Talk, refusal
 from tests.test_threads import list_threads
 from tests.units import contents, opened
@@ -234,6 +234,25 @@ async def test_a_deleted_scope_holds_nothing_and_can_be_begun_anew(
         assert await review.texts() == [BLACK]
 
 
+@pytest.mark.parametrize("whole_scope", [False, True], ids=["run", "scope"])
+async def test_work_that_failed_is_told_of_no_more_once_what_it_was_for_is_deleted(
+    start: Start, scope: pb.Scope, whole_scope: bool
+) -> None:
+    async with FakeProvider(status(500)) as cloud:
+        running, talk, _ = await begun(start, scope, cloud, retry_first_ms=600_000, retry_max_ms=600_000)
+        await talk.turns("出一份试卷", "换两道", "写一份答案")
+        assert {job.thread_id for job in (await talk.status()).failed_jobs} == {talk.thread_id}
+        cloud.behave = nothing()
+        if whole_scope:
+            await delete_scope(running, scope)
+        else:
+            await talk.delete_run(talk.run_ids[0])
+        assert list((await talk.status()).failed_jobs) == []
+        await running.settle()
+        told = await talk.status()
+        assert (told.pending_jobs, told.unfolded_runs, list(told.failed_jobs)) == (0, 0, [])
+
+
 # -- retention
 
 
@@ -285,3 +304,20 @@ async def test_a_run_that_a_clock_in_the_past_recorded_is_as_young_as_those_befo
         assert await db.read(deletion.aged_threads, SCOPE, 40 * DAY_US) == []
         assert await db.write(deletion.expire, db.secret, SCOPE, thread_id, 40 * DAY_US) is False
         assert (await db.read(threads.get_thread, SCOPE, thread_id)).run_count == 2
+
+
+async def test_a_bug_while_taking_out_is_told_to_who_waits_and_the_next_deletion_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = await Database.open(tmp_path / "memsvc.db")
+    store = SqliteStore(db, RENDERER)
+    thread_id, other = await record(db, "1", text="饕餮"), await record(db, "2")
+    with monkeypatch.context() as broken:
+        broken.setattr(deletion, "sweep", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await store.delete_thread(SCOPE, thread_id)
+        assert store.erasure_owed()
+    assert await store.delete_thread(SCOPE, other) == 1
+    assert not store.erasure_owed()
+    assert "饕餮".encode() not in b"".join(contents(tmp_path).values())
+    await store.close()

@@ -64,6 +64,11 @@ def first_tombstone(secret: bytes, scope: Scope, kind: str, name: str) -> bytes:
     return _digest(secret, "tombstone-" + kind, scope, name.encode())[:16]
 
 
+def forgotten(secret: bytes, scope: Scope) -> str:
+    """Returns what is kept of the names of a scope that was deleted: enough to know it again, nothing to read."""
+    return _digest(secret, "forgotten", scope)[:16].hex()
+
+
 def _digest(secret: bytes, purpose: str, scope: Scope, *parts: bytes) -> bytes:
     message = hmac.new(secret, purpose.encode(), hashlib.sha256)
     for part in (*(field.encode() for field in scope), *parts):

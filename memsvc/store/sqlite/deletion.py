@@ -17,7 +17,7 @@ from memsvc.errors import RunNotFound
 from memsvc.model import RECENT_RUNS, Scope
 from memsvc.rules.shown import title
 from memsvc.store.sqlite import core, recall
-from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_scope
+from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_scope, forget_names
 from memsvc.store.values import DeletedScope
 
 STEP_MS = 30
@@ -133,6 +133,8 @@ def sweep(db: sqlite3.Connection, secret: bytes) -> bool:
             db.execute("DELETE FROM doomed WHERE doomed_no = ?", (doomed_no,))
             db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
             db.execute("DELETE FROM scopes WHERE scope_no = ?", (hidden_no,))
+            if hidden_no is not None:
+                forget_names(db, scope_no, grave.scope)
         if time.monotonic() > until:
             return owes(db)
     return False
@@ -176,7 +178,7 @@ def _sweep_thread(db: sqlite3.Connection, grave: _Grave, thread_no: int) -> bool
 def _sweep_scope(db: sqlite3.Connection, grave: _Grave, hidden_no: int) -> bool:
     """Takes a batch of a hidden scope out; True when only its row is left.
 
-    What refers to rows goes before them; of runs and threads a tombstone stays.
+    What refers to rows goes before them; of runs and threads a tombstone stays, and of the scope's names a keyed hash.
     """
     for table in ("fact", "candidate"):
         numbers = f"SELECT {table}_no FROM {table}s WHERE scope_no = ?"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import structlog
 
-from memsvc.errors import MemsvcError
+from memsvc.errors import MemsvcError, Unavailable
 from memsvc.store.sqlite import deletion
 from memsvc.store.sqlite.db import Database
 
@@ -33,13 +33,13 @@ class Janitor:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._asked = self._swept = self._erased = 0
+        self._swept = self._erased = 0
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._failure: MemsvcError | None = None
         # What an earlier process owed is not known but for the rows that are doomed, so a start owes all.
-        self.ask()
-        self._task = db.loop.create_task(self._work(), name="memsvc-janitor")
+        self._asked = 1
+        self._task = self._begin()
 
     @property
     def owes(self) -> bool:
@@ -50,6 +50,9 @@ class Janitor:
         """Says that something was deleted; returns what `done` wants to know."""
         self._asked += 1
         self._wake.set()
+        # What no error of ours foresees ends the task and is told to whoever waits; the next one has it tried again.
+        if self._task.done():
+            self._task = self._begin()
         return self._asked
 
     async def done(self, asked: int) -> None:
@@ -71,9 +74,21 @@ class Janitor:
         self._task.cancel()
         await asyncio.wait([self._task])
 
+    def _begin(self) -> asyncio.Task[None]:
+        return self._db.loop.create_task(self._work(), name="memsvc-janitor")
+
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            await self._moved.wait()
+            moved = asyncio.ensure_future(self._moved.wait())
+            task = self._task
+            try:
+                await asyncio.wait((moved, task), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                moved.cancel()
+            if task.cancelled():
+                raise Unavailable("the daemon is shutting down")
+            if task.done():
+                task.result()
 
     def _tell(self) -> None:
         self._moved.set()

@@ -21,6 +21,9 @@ _HOLDS = " OR ".join(
 )
 
 
+_RENAME = "UPDATE scopes SET tenant_id = ?, agent_id = ?, user_id = ?"
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A thread that a reference leads to; `thread_no` is 0 while nothing has been recorded in it."""
@@ -38,12 +41,38 @@ def find_scope(db: sqlite3.Connection, scope: Scope) -> int:
 
 
 def ensure_scope(db: sqlite3.Connection, scope: Scope) -> int:
-    """Returns the scope's number, made where it is missing."""
+    """Returns the scope's number, made where it is missing; one that was deleted goes on under its old number."""
     if scope_no := find_scope(db, scope):
+        return scope_no
+    if scope_no := find_forgotten(db, scope):
+        db.execute(f"{_RENAME} WHERE scope_no = ?", (*scope, scope_no))
         return scope_no
     made = db.execute("INSERT INTO scopes (tenant_id, agent_id, user_id) VALUES (?, ?, ?)", scope).lastrowid
     assert made is not None
     return made
+
+
+def find_forgotten(db: sqlite3.Connection, scope: Scope) -> int:
+    """Returns the number under which the tombstones of a deleted scope stand, 0 where it is none."""
+    return find_scope(db, _nameless(db, scope))
+
+
+def forget_names(db: sqlite3.Connection, scope_no: int, scope: Scope) -> None:
+    """Leaves a keyed hash in place of a deleted scope's names, unless anything but its tombstones refers to it."""
+    references = db.execute(
+        'SELECT name, "from" FROM sqlite_schema JOIN pragma_foreign_key_list(name) '
+        "WHERE type = 'table' AND \"table\" = 'scopes' AND name NOT IN ('tombstones', 'tombstone_keys')"
+    ).fetchall()
+    unused = " AND ".join(
+        f"scope_no NOT IN (SELECT {column} FROM {table} WHERE {column} = ?4)" for table, column in references
+    )
+    db.execute(f"{_RENAME} WHERE scope_no = ?4 AND {unused}", (*_nameless(db, scope), scope_no))
+
+
+def _nameless(db: sqlite3.Connection, scope: Scope) -> Scope:
+    """Returns what a scope is called once it is deleted. Nobody can call one without a tenant."""
+    (secret,) = db.execute("SELECT value FROM meta WHERE name = 'secret'").fetchone() or (b"",)
+    return Scope("", "", ids.forgotten(secret, scope))
 
 
 def scopes(db: sqlite3.Connection) -> list[Scope]:
@@ -111,6 +140,7 @@ def bury(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kin
 
 def buried(db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int, kind: str, name: str) -> int:
     """Returns how often `name` was buried; 0 where it was not."""
+    scope_no = scope_no or find_forgotten(db, scope)
     digests = _digests(db, secret, scope, scope_no, kind, name)
     (count,) = db.execute(
         f"SELECT coalesce(sum(count), 0) FROM tombstones WHERE kind = ? AND digest IN ({_marks(digests)}) "
