@@ -99,7 +99,6 @@ def pages(corner: Corner, thread_id: str, run_id: str) -> dict[str, str]:
         "cost": corner.at("/cost"),
         "curve": corner.at(f"/cost/threads/{thread_id}"),
         "calls": corner.at("/cost/calls"),
-        "notices": corner.at("/notices"),
         "chat": corner.at("/chat"),
         "search": corner.at("/conversations?q=xyzzy&list=1"),
         "new": corner.at("/conversations/new"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from memsvc_client import Outcome, Scope
-from memsvc_console.agent import MAX_TALKS, Ended
+from memsvc_client import Outcome, Scope, Unavailable
+from memsvc_console.agent import MAX_TALKS, Agent, Ended
+from memsvc_console.app import create_app
 from memsvc_console.chat_settings import ChatSettings
 from memsvc_console.settings import Settings, SettingWrong, load
 from playwright.async_api import expect
@@ -225,6 +228,27 @@ async def test_no_more_than_so_many_answers_go_on_at_once(talking: Talking) -> N
         talk.stop()
         assert talk.task is not None
         await talk.task
+
+
+@session
+async def test_without_a_daemon_every_page_says_so_and_nothing_is_said_to_the_model(talking: Talking) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        chat = ChatSettings(base_url=talking.model.base_url, model="small")
+        app = create_app(Settings(daemon=f"127.0.0.1:{taken.getsockname()[1]}", chat=chat))
+        agent: Agent = app.state.console.agent
+        asked = len(talking.model.requests)
+        talk = agent.begin(Scope("school", "agent"), "", "出一份试卷", "UTC")
+        paths = ("/context", "/chat", "/cost", "/cost/calls", "/cost/threads/th_1")
+        async with client(app, **{"accept-language": "en"}) as browser:
+            answers = await asyncio.gather(*(browser.get("/s/school/agent/~" + path) for path in paths))
+        (ended,) = [event async for event in talk.events()]
+        await agent.close()
+    assert [answer.status_code for answer in answers] == [503] * len(paths)
+    assert all("The daemon does not answer" in answer.text for answer in answers)
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.error, Unavailable)
+    assert len(talking.model.requests) == asked
 
 
 @session

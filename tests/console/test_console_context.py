@@ -67,6 +67,7 @@ async def test_the_budget_and_the_knowledge_are_those_that_were_asked(corner: Co
     await expect(page.locator(".spent-sum")).to_contain_text("600")
     await expect(page.locator(".share-of-reserved")).to_contain_text("100")
     await page.locator("#budget").fill("30")
+    await page.keyboard.press("Tab")
     await expect(page.locator("#block")).to_have_count(0)
     await expect(page.locator(".result .state").first).to_be_visible()
 
@@ -96,6 +97,24 @@ async def test_a_narrow_window_scrolls_one_way_only(corner: Corner, new_page: Ne
     page = await new_page(width=375)
     await page.goto(corner.at(f"/context?thread={thread_id}&input=二叉树的遍历"))
     assert await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+async def test_a_wrong_number_is_told_and_a_wrong_time_zone_refused(corner: Corner, new_page: NewPage) -> None:
+    page = await new_page(locale="en")
+    await page.goto(corner.at("/context"))
+    await page.locator(".ask-more summary").click()
+    await page.locator("#zone").fill("Mars/Olympus")
+    await page.locator(".ask .button-primary").click()
+    await expect(page.locator(".toast-problem")).to_contain_text("time_zone")
+    new_page.complaints.clear()  # type: ignore[attr-defined]  # The browser tells of the refusal as well.
+    page = await new_page(locale="en", java_script_enabled=False)
+    await page.goto(corner.at("/context"))
+    await page.locator(".ask-more summary").click()
+    await page.locator("#budget").evaluate("field => field.removeAttribute('max')")
+    await page.locator("#budget").fill("128001")
+    await page.locator(".ask .button-primary").click()
+    await expect(page.locator("#budget-wrong")).to_contain_text("A whole number from 0 to 128,000")
+    new_page.complaints.clear()  # type: ignore[attr-defined]
 
 
 async def test_an_empty_memory_says_what_to_do(corner: Corner) -> None:

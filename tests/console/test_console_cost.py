@@ -115,10 +115,11 @@ async def test_notices_can_be_noted_without_a_script(corner: Corner, new_page: N
     await talk.record("二", provider="nowhere")
     await corner.world.running.settle()
     page = await new_page(java_script_enabled=False)
-    await page.goto(corner.at("/cost"))
-    await page.locator("a[href$='/notices']").click()
+    await page.goto(corner.at("/cost?days=7"))
     await page.locator(".notice button").click()
-    await expect(page.locator(".state")).to_be_visible()
+    await expect(page.locator(".toast")).to_contain_text("不再提")
+    await expect(page.locator(".notice")).to_have_count(0)
+    assert page.url == corner.at("/cost?days=7")
 
 
 @session
@@ -128,7 +129,6 @@ async def test_pages_without_numbers_say_so_and_fit_a_narrow_window(corner: Corn
         ("/cost", "Nothing was spent in this time"),
         ("/cost?days=0&unit=x", "Nothing was spent in this time"),
         ("/cost/calls", "No call yet"),
-        ("/notices", "Nothing to say"),
     ):
         await page.goto(corner.at(path))
         await expect(page.locator(".state").first).to_contain_text(said)

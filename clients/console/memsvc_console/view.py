@@ -16,12 +16,13 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
-from memsvc_client import AsyncMemory, MemsvcError, Scope
+from memsvc_client import AsyncMemory, MemsvcError, PermissionDenied, Scope
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from memsvc.v1 import memory_pb2 as pb
 from memsvc_console import i18n, times
 from memsvc_console.agent import Agent
 from memsvc_console.problems import Problem, problem_of
@@ -98,6 +99,7 @@ class View:
         theme = get_cookie(request, THEME_COOKIE)
         self.theme = theme if theme in THEMES else "auto"
         self.actor = read_actor(get_cookie(request, ACTOR_COOKIE)) or self.console.settings.actor
+        self.notices: Sequence[pb.Notice] = ()
         self._scope: Scope | None = None
 
     @property
@@ -200,6 +202,7 @@ class View:
             "csrf": self.session.csrf,
             "can_log_out": self.session.logged_in_s is not None,
             "scope": scope,
+            "notices": self.notices,
             "base": scope_path(scope) if scope else "",
             "sections": self.console.sections if scope else (),
             "here": self.request.url.path,
@@ -247,6 +250,8 @@ def route(path: str, endpoint: Endpoint, *methods: str) -> Route:
         try:
             if view.has_scope:
                 remember = view.scope
+                if request.method == "GET" and not view.htmx:
+                    view.notices = await unsaid(view)
             response = await endpoint(view)
             if view.has_scope and request.method == "GET" and not view.htmx and response.status_code == 200:
                 remember_scope(request, response, remember)
@@ -255,6 +260,14 @@ def route(path: str, endpoint: Endpoint, *methods: str) -> Route:
         return response
 
     return Route(path, answer, methods=list(methods) or ["GET"])
+
+
+async def unsaid(view: View) -> Sequence[pb.Notice]:
+    """What the daemon wants said once and nobody has taken note of yet; nothing where the role is too low to ask."""
+    try:
+        return await view.memory.ops.notices(view.scope)
+    except PermissionDenied:
+        return ()
 
 
 def scoped(path: str, endpoint: Endpoint, *methods: str) -> Route:

@@ -35,12 +35,11 @@ async def cost(view: View) -> Response:
             view.memory.ops.usage(view.scope, start_time=begin, group_by=group, time_zone=zone.key)
         )
 
-    days, providers, threads, status, notices = await asyncio.gather(
+    days, providers, threads, status = await asyncio.gather(
         usage(rpc.USAGE_GROUP_DAY),
         usage(rpc.USAGE_GROUP_PROVIDER),
         usage(rpc.USAGE_GROUP_THREAD),
         view.memory.ops.worker_status(view.scope),
-        view.memory.ops.notices(view.scope),
     )
     unit = view.param("unit", 9)
     if unit not in spending.UNITS:
@@ -65,7 +64,6 @@ async def cost(view: View) -> Response:
         worth=spending.worth(unit),
         figures=figures,
         owed=status,
-        notices=notices,
     )
 
 

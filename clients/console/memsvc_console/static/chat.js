@@ -112,6 +112,7 @@
         location.assign(reply.headers.get("hx-redirect"));
         return;
       } else {
+        field.value = said;
         const toast = fromHtml(await reply.text());
         problem(live, { title: toast?.querySelector("strong")?.textContent, advice: toast?.querySelector("span")?.textContent });
         ended = true;

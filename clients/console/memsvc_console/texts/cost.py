@@ -178,12 +178,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "reason.SUMMARY_WRONG_LANGUAGE": ("模型换了语言。", "The summary is in another language."),
     "reason.RED_LINE": ("模型写下了红线内容，已丢弃。", "It held what a red line forbids, and was dropped."),
     "reason.other": ("没有做成。", "It did not work."),
-    "notice.title": ("须知", "Notices"),
-    "notice.lead": ("每件事只说一次。", "Each is said once."),
-    "notice.none": ("没有要说的", "Nothing to say"),
     "notice.acknowledge": ("知道了", "Noted"),
     "notice.done": ("好的，不再提。", "Noted; it will not be said again."),
-    "notice.all": ("有 {n} 条须知", "One notice|{n} notices"),
     "notice.builtin": ("内置摘要器", "the builtin summarizer"),
     "notice.nobody": ("无", "nobody"),
     "notice.1": (
