@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import IO, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from memsvc.config import Settings
 from memsvc.errors import DiskFull, ImportInvalid
@@ -19,7 +20,7 @@ from memsvc.model import RunOutcome, Scope
 from memsvc.rules.exportfile import KINDS, MAX_LINE_BYTES, OUTCOMES, Line, RunLine
 from memsvc.rules.importfile import Reader
 from memsvc.rules.shown import Renderer, encode, prepare, script
-from memsvc.rules.terms import count_terms
+from memsvc.rules.terms import run_terms
 from memsvc.store import Brought, ExportPosition, ImportedRun, Store
 
 MAX_IMPORT_BYTES = 8 << 30
@@ -55,7 +56,7 @@ async def bring(
 ) -> Import:
     """Brings a file into a scope, all or nothing. ImportInvalid, DiskFull."""
     with tempfile.TemporaryFile(dir=settings.database.absolute().parent, prefix="memsvc-import-") as file:
-        spool = _Spool(file, Reader(settings.max_import_runs), renderer, settings.locale)
+        spool = _Spool(file, Reader(settings.max_import_runs), renderer, settings)
         async for piece in pieces:
             await asyncio.to_thread(spool.add, piece)
         await asyncio.to_thread(spool.finish)
@@ -72,8 +73,9 @@ async def bring(
 class _Spool:
     """Lines as they come, judged, prepared and put into `file`; then the same again as often as the store asks."""
 
-    def __init__(self, file: IO[bytes], reader: Reader, renderer: Renderer, locale: str) -> None:
-        self._file, self._reader, self._renderer, self._locale = file, reader, renderer, locale
+    def __init__(self, file: IO[bytes], reader: Reader, renderer: Renderer, settings: Settings) -> None:
+        self._file, self._reader, self._renderer = file, reader, renderer
+        self._locale, self._zone = settings.locale, ZoneInfo(settings.time_zone)
         self._rest = bytearray()
         self._number = self._bytes = 0
 
@@ -144,6 +146,6 @@ class _Spool:
         said = own_input or line.output
         locale = script(said) if any(c.isalpha() for c in said[:2000]) else self._locale
         shown = prepare(own_input, line.output, outcome, locale, self._renderer.meter)
-        terms = count_terms(own_input, line.output) if outcome is RunOutcome.COMPLETED else None
-        kept = None if terms is None else dict(terms)
+        recalled = outcome is RunOutcome.COMPLETED
+        kept = run_terms(own_input, line.output, line.ended_us, self._zone) if recalled else None
         return self._renderer.renderer_id, *encode(shown, own_input, line.output), kept

@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo
 
 from memsvc.config import Settings
 from memsvc.model import BASIC_VIEW_BYTES, NewRun, Run, RunOutcome, Scope
-from memsvc.rules import dates, ids
+from memsvc.rules import ids
 from memsvc.rules.budget import DEFAULT_BUDGET
 from memsvc.rules.context import Ask, Block, render
 from memsvc.rules.frames import leading_block
 from memsvc.rules.shown import Renderer, encode, prepare, script, title
 from memsvc.rules.snippet import snippet
-from memsvc.rules.terms import count_terms, query_terms
+from memsvc.rules.terms import query_terms, run_terms
 from memsvc.store import PreparedRun, Question, Recorded, Store, ThreadRef
 
 INLINE_CHARACTERS = 16_384
@@ -142,8 +142,7 @@ class Memory:
 
     def _terms(self, own_input: str, run: NewRun) -> dict[str, int]:
         ended_us = self.now_us() if run.ended_us is None else run.ended_us
-        days = dates.of_time(ended_us, ZoneInfo(self.settings.time_zone))
-        return count_terms(own_input, run.output) | dict.fromkeys(days, 1)
+        return run_terms(own_input, run.output, ended_us, ZoneInfo(self.settings.time_zone))
 
     def _script(self, text: str) -> str:
         return script(text) if any(c.isalpha() for c in text[:2000]) else self.settings.locale

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import StrEnum
 from functools import lru_cache
 
@@ -112,6 +113,11 @@ def count_terms(*texts: str) -> dict[str, int]:
         if not _count(counts, text[:_MAX_CHARACTERS], len(counts) + MAX_TERMS_HEAD):
             _count(counts, text[-_TAIL_CHARACTERS:], len(counts) + MAX_TERMS_TAIL)
     return counts
+
+
+def run_terms(own_input: str, output: str, ended_us: int, zone: tzinfo) -> dict[str, int]:
+    """Returns what a completed run brings into the index: the terms of its texts and of the day on which it ended."""
+    return count_terms(own_input, output) | dict.fromkeys(dates.of_time(ended_us, zone), 1)
 
 
 def _count(counts: dict[str, int], text: str, most: int) -> bool:
