@@ -208,15 +208,18 @@ async def test_a_daemon_that_is_away_is_explained_on_every_page() -> None:
     app = create_app(Settings(daemon=NOWHERE))
     console: Console = app.state.console
     async with client(app, **{"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}) as web:
-        for path in ("/memory", "/conversations", "/conversations/th_x", "/runs/r"):
-            answer = await web.get("/s/school/agent/wang" + path)
-            assert answer.status_code == 503
-            assert f"在 {NOWHERE} 上没有记忆服务应答" in answer.text
-            assert "memsvc serve" in answer.text
-            assert "重试" in answer.text
-        toast = await web.get("/s/school/agent/wang/memory", headers={"hx-request": "true"})
-        assert toast.headers["hx-retarget"] == "#toasts"
-        assert "连不上记忆服务" in toast.text
+        base = "/s/school/agent/wang"
+        paths = ("/memory", "/conversations", "/conversations/th_x", "/runs/r", "/context", "/cost", "/notices")
+        toast, *answers = await asyncio.gather(
+            web.get(base + "/memory", headers={"hx-request": "true"}), *(web.get(base + path) for path in paths)
+        )
+    for answer in answers:
+        assert answer.status_code == 503
+        assert f"在 {NOWHERE} 上没有记忆服务应答" in answer.text
+        assert "memsvc serve" in answer.text
+        assert "重试" in answer.text
+    assert toast.headers["hx-retarget"] == "#toasts"
+    assert "连不上记忆服务" in toast.text
     await console.memory.close()
 
 
