@@ -202,6 +202,20 @@ async def test_a_console_that_ends_records_what_there_was(tmp_path: Path) -> Non
 
 
 @session
+async def test_half_a_character_of_a_model_does_not_cost_the_answer(talking: Talking) -> None:
+    corner = talking.corner()
+    agent = corner.world.console.agent
+    assert agent is not None
+    talking.model.behave = streams("好\ud83d", "的")
+    talk = agent.begin(Scope.from_message(corner.scope), "", "出一份试卷", "UTC")
+    *_, ended = [event async for event in talk.events()]
+    assert isinstance(ended, Ended)
+    assert (ended.outcome, ended.error) == (Outcome.COMPLETED, None)
+    (run,) = await runs(corner)
+    assert run.output == "好\ufffd的"
+
+
+@session
 async def test_an_answer_that_is_stopped_before_it_begins_ends_all_the_same(talking: Talking) -> None:
     corner = talking.corner()
     agent = corner.world.console.agent

@@ -109,9 +109,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "history is a lower bound. It holds where a run is one call of a model; with several it comes out too high.",
     ),
     "curve.unknown": (
-        "无法与“发送全部历史”相比：智能体没有上报每一轮的 token（RecordRun 的 usage 与 context_token_count）。没有的数字不去编造。",
+        "无法与“发送全部历史”相比：智能体没有上报每一轮的 token（RecordRun 的 usage 与 context_token_count），或上报的提示词比其中的记忆还短。没有的数字不去编造。",
         "It cannot be compared with sending the whole history: the runner did not report the tokens of every turn (usage and "
-        "context_token_count of RecordRun). Numbers that are not there are not made up.",
+        "context_token_count of RecordRun), or reported a prompt shorter than its context. Numbers that are not there are not made up.",
     ),
     "work.title": ("记忆的工作", "Memory's work"),
     "work.done": ("已做完", "done"),
