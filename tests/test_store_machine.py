@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,12 +17,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
+from memsvc import exchange
+from memsvc.config import Settings
 from memsvc.errors import Deleted, RunConflict, RunNotFound, ThreadNotInScope
 from memsvc.model import RECENT_RUNS, NewRun, OpKind, RunOutcome, Scope, ThreadState, Usage
 from memsvc.rules import folding, ids
 from memsvc.rules.context import Ask, render
 from memsvc.rules.shown import title
-from memsvc.store import Fold, FoldState, NewOp, Page, Question, Recorded, ThreadRef
+from memsvc.store import Fold, FoldState, NewOp, Page, Question, Recorded, ThreadRef, verify_database
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
 from tests.model_of_threads import LOCALE, METER, RENDERER, SCOPE, Talk, Written, all_text, prepared, words
@@ -60,9 +62,33 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = SqliteStore(self.db, RENDERER)
 
     def teardown(self) -> None:
+        self._do(self._is_whole_and_carried_whole())
         self._do(self.store.close())
         self.loop.close()
         self.folder.cleanup()
+
+    async def _is_whole_and_carried_whole(self) -> None:
+        """What any history leaves is found whole, and its export is the same in an empty database."""
+        there = Path(self.folder.name) / "there"
+        there.mkdir()
+        other = await SqliteStore.open(there / "memsvc.db", RENDERER, 1)
+        settings = Settings.model_validate({"database": there / "memsvc.db"})
+        data = [part async for part in exchange.export(self.store, SCOPE)]
+
+        async def parts() -> AsyncIterator[bytes]:
+            for part in data:
+                yield part
+
+        try:
+            await exchange.bring(other, RENDERER, settings, SCOPE, parts(), "test", 1)
+            assert [part async for part in exchange.export(other, SCOPE)] == data
+            again = await exchange.bring(self.store, RENDERER, settings, SCOPE, parts(), "test", 1)
+            assert not any(again.brought)
+            assert [part async for part in exchange.export(self.store, SCOPE)] == data
+        finally:
+            await other.close()
+        assert verify_database(there / "memsvc.db").findings == []
+        assert verify_database(Path(self.folder.name) / "memsvc.db").findings == []
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)

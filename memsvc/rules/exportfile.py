@@ -36,7 +36,7 @@ MAX_LINE_BYTES = 8 << 20
 """A run of a megabyte and a quarter takes less in any spelling of JSON."""
 MAX_INPUT_BYTES = 256 << 10
 MAX_OUTPUT_BYTES = 1 << 20
-MAX_SUMMARY_BYTES = 64 << 10
+MAX_SUMMARY_BYTES = 1 << 20
 MAX_TITLE_CHARACTERS = 4_000
 MAX_NAMES = 10_000
 MAX_KEYS = 16
