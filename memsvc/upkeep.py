@@ -39,8 +39,8 @@ def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
         "verify",
         help="look whether a database is whole: the file, the index, the summaries",
         description="Reads all of a database and prints a line for each thing that is not as it must be, ids and "
-        "numbers alone. Exit status 0 where there is none, 1 where there is. A daemon may be recording meanwhile; what it "
-        "deletes is gone from its log only when this has ended.",
+        "numbers alone. Exit status 0 where there is none, 1 where there is. A daemon may be recording meanwhile; what "
+        "it deletes is gone from its log only when this has ended.",
     )
     verify.add_argument("file", metavar="FILE", type=Path, nargs="?", help="default: MEMSVC_DATABASE")
     verify.set_defaults(command=_verify)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Iterator
+from datetime import UTC
 from itertools import pairwise
 
 from memsvc.model import RECENT_RUNS
+from memsvc.rules import dates
 from memsvc.rules.terms import count_terms
 from memsvc.store.sqlite import migrate
 from memsvc.store.sqlite.index_cache import ENTRY_MASK, GAIN_BITS
@@ -20,6 +22,7 @@ from memsvc.store.sqlite.recall import postings_of
 MAX_FINDINGS = 100
 """Of one kind; a database with more is not described better by more lines."""
 
+_DAY_US = 86_400_000_000
 _THREADS = "threads AS t JOIN scopes USING (scope_no) WHERE state > 0 AND tenant_id <> '' AND"
 _COVERED = "(SELECT count(*) FROM runs AS r WHERE r.thread_no = t.thread_no AND r.sequence <= {upto})"
 _NEVER = {
@@ -146,14 +149,15 @@ def _told(db: sqlite3.Connection, query: str, scope_no: int) -> tuple[int, int, 
 
 def _terms(db: sqlite3.Connection) -> Iterator[str]:
     """Each entry is of its own run: it has most of the terms that the run has. Not all, because a later version may
-    read other terms out of a text than the one that recorded it.
+    read other terms out of a text than the one that recorded it. Those of the day are let be: no row says its zone.
     """
     rows = db.execute(
-        "SELECT run_id, entry_no, postings, own_offset, input, output FROM recall_entries "
+        "SELECT run_id, entry_no, postings, own_offset, input, output, ended_us FROM recall_entries "
         "JOIN runs USING (sequence) JOIN scopes ON scopes.scope_no = runs.scope_no WHERE tenant_id <> ''"
     )
-    for run_id, entry_no, blob, own_offset, given, output in rows:
-        kept = {p >> GAIN_BITS for p in _unpacked(blob)}
+    for run_id, entry_no, blob, own_offset, given, output, ended_us in rows:
+        days = {day: 1 for near in (-_DAY_US, 0, _DAY_US) for day in dates.of_time(ended_us + near, UTC)}
+        kept = {p >> GAIN_BITS for p in _unpacked(blob)} - {p >> GAIN_BITS for p in postings_of(entry_no, days)}
         wanted = {p >> GAIN_BITS for p in postings_of(entry_no, count_terms(given[own_offset:], output))}
         if 2 * len(kept & wanted) < max(len(kept), len(wanted)):
             yield f"run {run_id}: its entry in the index is not of its words"
