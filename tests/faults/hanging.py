@@ -97,15 +97,13 @@ async def main(rounds: int, seconds: float) -> None:
             for number in range(rounds):
                 for side in list(sides.values())[:: 1 if number % 2 else -1]:
                     await side.play(seconds)
-            ratios = {}
             for share, place in ((50, 0.5), (99, 0.99)):
+                # Of each round, and of these the middle one: a round that the machine's noise hit says nothing.
                 both = {name: [t[int(len(t) * place)] * 1000 for t in side.times] for name, side in sides.items()}
-                told = ", ".join(
-                    f"{name} {statistics.median(ms):.2f} ms ({', '.join(f'{each:.2f}' for each in ms)})"
-                    for name, ms in both.items()
-                )
-                ratios[share] = statistics.median(both["hangs"]) / statistics.median(both["answers"])
-                print(f"p{share}: {told}; ratio {ratios[share]:.2f}")
+                middle = {name: statistics.median(ms) for name, ms in both.items()}
+                for name, ms in both.items():
+                    print(f"p{share} {name:8} {middle[name]:8.2f} ms   rounds {[round(each, 1) for each in ms]}")
+                print(f"p{share} ratio    {middle['hangs'] / middle['answers']:8.2f}")
             print({name: f"{len(side.provider.requests)} requests" for name, side in sides.items()})
 
 
