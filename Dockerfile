@@ -6,14 +6,11 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/memsvc
 
 # What the daemon stands on comes first: it changes seldom, and this layer with it.
-COPY constraints.txt pyproject.toml ./
-RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-extras = project['optional-dependencies']; \
-print(*project['dependencies'], *extras['server'], *extras['console'], sep='\n')" > requirements.txt \
- && pip --python /opt/memsvc/bin/python install --no-compile -c constraints.txt -r requirements.txt \
- && pip install -c constraints.txt hatchling
+COPY locks locks
+RUN pip --python /opt/memsvc/bin/python install --no-compile --require-hashes -r locks/run.txt \
+ && pip install --require-hashes -r locks/build.txt
 
-COPY README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY memsvc memsvc
 COPY clients/python clients/python
 COPY clients/console clients/console

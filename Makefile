@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run console screenshots test lint fmt proto eval bench torture power-loss soak cancelled fuzz demo image clean
+.PHONY: help run console screenshots test lint fmt proto eval bench torture power-loss soak cancelled fuzz demo locks audit sbom image clean
 
 # The first Python that is new enough and can make an environment; `make PYTHON=/path/to/python3.12 test` names another.
 CAN_MAKE_VENV = import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
@@ -12,6 +12,9 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 INSTALLED := .venv/installed
 BUF_VERSION := 1.75.0
+UV_VERSION := 0.13.9
+AUDIT_VERSION := 2.10.1
+SBOM_VERSION := 7.5.0
 BUF := .tools/node_modules/.bin/buf
 BUF_INSTALLED := .tools/node_modules/.buf-$(BUF_VERSION)
 IMAGE ?= memsvc
@@ -85,6 +88,29 @@ screenshots: $(INSTALLED) ## take the README's pictures of the console, with a b
 image: ## build the container image
 	docker build --tag $(IMAGE) .
 
+LOCK = .tools/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint constraints.txt \
+	--generate-hashes --no-header --no-annotate --no-emit-package colorama --no-emit-package httpx2-jsfetch
+
+locks: .tools/lock/uv-$(UV_VERSION) ## pin what constraints.txt names by the hashes of its files
+	$(LOCK) locks/build.in --output-file locks/build.txt
+	$(LOCK) pyproject.toml --extra server --extra console --output-file locks/run.txt
+	$(LOCK) pyproject.toml --extra server --extra console --extra dev --output-file locks/dev.txt
+
+audit: .tools/audit/pip-audit-$(AUDIT_VERSION) ## ask for known vulnerabilities of what is pinned (needs the network)
+	.tools/audit/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off \
+		--requirement locks/run.txt --requirement locks/build.txt --requirement locks/dev.txt
+
+sbom: .tools/sbom/cyclonedx-bom-$(SBOM_VERSION) ## write dist/memsvc.cdx.json: what an installation consists of, as CycloneDX
+	@mkdir -p dist
+	.tools/sbom/bin/cyclonedx-py requirements locks/run.txt --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/memsvc.cdx.json
+
+# A tool in a place of its own: none of what it needs comes between what the daemon is tested with.
+.tools/lock/uv-$(UV_VERSION) .tools/audit/pip-audit-$(AUDIT_VERSION) .tools/sbom/cyclonedx-bom-$(SBOM_VERSION):
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet $(subst ~,==,$(shell echo $(@F) | sed 's/-\([0-9]\)/~\1/'))
+	@touch $@
+
 clean: ## remove all that was installed, built and cached; ./data stays
 	rm -rf .venv .tools build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -93,10 +119,11 @@ $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer with venv is needed; name one as PYTHON=…' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-# The build backend is installed first and by name, so that it is pinned as all the rest is.
-$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --constraint constraints.txt hatchling
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[server,console,dev]'
+# What is installed has the hashes of the locks; what is ours is then put beside it, and nothing more is fetched.
+$(INSTALLED): pyproject.toml locks/build.txt locks/dev.txt | $(BIN)/python
+	$(BIN)/pip install --quiet --require-hashes --requirement locks/build.txt --requirement locks/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/pip check --quiet
 	@touch $@
 
 $(BUF_INSTALLED):
