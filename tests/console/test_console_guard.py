@@ -209,7 +209,7 @@ async def test_a_daemon_that_is_away_is_explained_on_every_page() -> None:
     console: Console = app.state.console
     async with client(app, **{"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}) as web:
         base = "/s/school/agent/wang"
-        paths = ("/memory", "/conversations", "/conversations/th_x", "/runs/r", "/context", "/cost", "/notices")
+        paths = ("/memory", "/conversations", "/conversations/th_x", "/runs/r", "/context", "/cost")
         toast, *answers = await asyncio.gather(
             web.get(base + "/memory", headers={"hx-request": "true"}), *(web.get(base + path) for path in paths)
         )

@@ -26,7 +26,7 @@ from memsvc.v1 import memory_pb2 as pb
 from memsvc_console import i18n, times
 from memsvc_console.agent import Agent
 from memsvc_console.problems import Problem, problem_of
-from memsvc_console.scopes import encode_scope, parse_scope, scope_path
+from memsvc_console.scopes import decode_scope, encode_scope, scope_path
 from memsvc_console.sessions import Attempts, Session, Sessions, Toast
 from memsvc_console.settings import MAX_ACTOR_CHARACTERS, Settings
 from memsvc_console.takeback import Held, Takebacks
@@ -112,7 +112,7 @@ class View:
         """Whose memory this page is about; only for pages below /s/."""
         if self._scope is None:
             names = self.request.path_params
-            self._scope = parse_scope(names.get("tenant", ""), names.get("agent", ""), names.get("user", ""))
+            self._scope = decode_scope("/".join(names.get(name, "") for name in ("tenant", "agent", "user")))
         if self._scope is None:
             raise HTTPException(404)
         return self._scope
