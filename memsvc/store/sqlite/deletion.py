@@ -20,10 +20,13 @@ from memsvc.store.sqlite import core, recall
 from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_scope, forget_names
 from memsvc.store.values import DeletedScope
 
-STEP_MS = 30
+STEP_MS = 20
 """How long one step of sweeping goes on before it takes no further batch: other writes wait that long for it."""
-BATCH_RUNS = 20
+BATCH_RUNS = 2
+"""Measured on a busy machine: four of the heaviest, with 1,900 terms each, take 54 ms to leave the index."""
+BATCH_LARGE_ROWS = 10
 BATCH_ROWS = 500
+"""Rows of a scope that go at once: those that may be of a mebibyte, and all others."""
 
 
 class _Grave(NamedTuple):
@@ -187,11 +190,11 @@ def _sweep_scope(db: sqlite3.Connection, grave: _Grave, hidden_no: int) -> bool:
         db.execute(f"DELETE FROM {table} WHERE scope_no = ?", (hidden_no,))
     for table in ("recall_pages", "recall_entries", "core_log", "notices", "memory_ops", "deleted_usage"):
         chosen = f"SELECT rowid FROM {table} WHERE scope_no = ? LIMIT ?"
-        limit = BATCH_ROWS // 10 if table.startswith("recall_") else BATCH_ROWS
+        limit = BATCH_LARGE_ROWS if table.startswith("recall_") else BATCH_ROWS
         if db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", (hidden_no, limit)).rowcount == limit:
             return False
     runs = db.execute(
-        "SELECT sequence, run_id FROM runs WHERE scope_no = ? LIMIT ?", (hidden_no, BATCH_ROWS)
+        "SELECT sequence, run_id FROM runs WHERE scope_no = ? LIMIT ?", (hidden_no, BATCH_LARGE_ROWS)
     ).fetchall()
     for sequence, run_id in runs:
         grave.bury(db, "run", run_id)
