@@ -16,8 +16,8 @@ from memsvc.model import NewRun, RunOutcome, ThreadState, Usage
 from memsvc.rules.terms import query_terms
 from memsvc.store import Page, ThreadRef
 from memsvc.store.sqlite import deletion, ops, runs, scopes, threads
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
-from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.store import SqliteStore
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
@@ -99,7 +99,7 @@ async def test_what_is_hidden_is_as_gone_as_what_was_taken_out(
             assert await hidden_error(db.read(find, secret, name)) is ThreadNotInScope
         left = await db.read(threads.list_threads, SCOPE, set(ThreadState), "", Page(0, 10))
         assert [t.thread_id for t in left[0]] == ([] if whole_scope else [kept])
-        found = await db.read(threads.search, IndexCache(), SCOPE, query_terms("黑色封面"), 5, 0.0, 0)
+        found = await db.read(threads.search, Cache(), SCOPE, query_terms("黑色封面"), 5, 0.0, 0)
         assert [f.run.run_id for f in found] == ([] if whole_scope else ["b1"])
         rows = await db.read(ops.usage, SCOPE, "", None, None)
         assert sum(row.usage.input_tokens for row in rows) == (0 if whole_scope else 30)

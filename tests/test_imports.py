@@ -72,7 +72,20 @@ RULES_MAY_IMPORT = {
         "hashlib",
         "heapq",
     ),
-    *("hmac", "itertools", "json", "math", "re", "string", "types", "typing", "unicodedata", "zlib", "zoneinfo"),
+    *(
+        "hmac",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "re",
+        "string",
+        "types",
+        "typing",
+        "unicodedata",
+        "zlib",
+        "zoneinfo",
+    ),
     *("phonenumbers", "regex", "snowballstemmer", "stdnum"),
 }
 """What a pure rule can use: nothing here waits, reads a clock of its own accord, opens anything or throws dice."""

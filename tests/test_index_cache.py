@@ -11,7 +11,7 @@ import pytest
 
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unindex_runs, unsettled
 from tests.test_recall_store import everything, index, opened, paged, postings, talk
 
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
     db.close()
 
 
-def answers(db: sqlite3.Connection, cache: IndexCache) -> list[list[Hit]]:
+def answers(db: sqlite3.Connection, cache: Cache) -> list[list[Hit]]:
     return [search(db, cache, scope, query, 5) for query in QUERIES for scope in (1, 2)]
 
 
@@ -42,13 +42,13 @@ class Snapshot:
     def __init__(self, path: Path) -> None:
         self.db = connect(path)
         self.db.execute("BEGIN")
-        self.found = answers(self.db, IndexCache())
+        self.found = answers(self.db, Cache())
 
 
 @pytest.mark.parametrize("limit_bytes", [64 << 20, 100_000])
 def test_old_and_new_snapshots_find_through_one_cache_what_they_find_without(path: Path, limit_bytes: int) -> None:
     draw = random.Random(limit_bytes)
-    cache = IndexCache(limit_bytes)
+    cache = Cache(limit_bytes)
     writer = connect(path)
     writer.execute("PRAGMA synchronous = OFF")
     snapshots = [Snapshot(path)]
@@ -89,7 +89,7 @@ def test_old_and_new_snapshots_find_through_one_cache_what_they_find_without(pat
 
 
 def test_what_a_cache_keeps_stays_within_its_limit() -> None:
-    cache = IndexCache(100_000)
+    cache = Cache(100_000)
     for number in range(10_000):
         cache.put(number, memoryview(bytes(1_000)), 1_000)
     kept = [number for number in range(10_000) if cache.get(number) is not None]
@@ -130,7 +130,7 @@ def test_an_index_of_the_schema_before_is_converted() -> None:
         migrate.apply(before, migrate.shipped()[4:], now_us=0)
         before.execute("BEGIN")
         assert everything(before) == everything(now)
-        assert answers(before, IndexCache()) == answers(now, IndexCache())
+        assert answers(before, Cache()) == answers(now, Cache())
         sizes = "SELECT count(*) FROM recall_pages WHERE size <> length(postings) / 8"
         assert before.execute(sizes).fetchone() == (0,)
         versions = before.execute("SELECT version FROM recall_levels UNION SELECT state FROM recall_scopes").fetchall()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unindex_runs
 
 SMALL_TALK = [
@@ -48,7 +48,7 @@ def index(db: sqlite3.Connection, sequence: int, text: str, *, thread: int | Non
 
 
 def find(db: sqlite3.Connection, query: str, *, scope: int = 1, limit: int = 3) -> list[Hit]:
-    return search(db, IndexCache(), scope, query_terms(query), limit)
+    return search(db, Cache(), scope, query_terms(query), limit)
 
 
 def everything(db: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
@@ -197,7 +197,7 @@ def test_excluded_runs_make_room_for_others() -> None:
     with opened() as db:
         for sequence in range(1, 40):
             index(db, sequence, "the same words")
-        hits = search(db, IndexCache(), 1, query_terms("same words"), 2, frozenset(range(10, 40)))
+        hits = search(db, Cache(), 1, query_terms("same words"), 2, frozenset(range(10, 40)))
         assert [hit.sequence for hit in hits] == [9, 8]
 
 

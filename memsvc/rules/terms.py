@@ -8,11 +8,14 @@ A term is a plain string and its kind can be read off it, so nothing but the str
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
+from operator import add
 
 import snowballstemmer
 
@@ -31,10 +34,13 @@ MAX_TERMS_QUERY = 64
 _MAX_CHARACTERS = 65_536  # of each text; long before that, running Chinese has used up MAX_TERMS_RUN
 _TAIL_CHARACTERS = 1_000  # of a long answer that are read once more from its end
 _MAX_QUERY_END = 4_096  # characters of a long query that are read at either end
+_PIECE_CHARACTERS = 256  # of a run of Chinese that are turned into terms at a time
+_REMEMBERED_PAIRS = 65_536  # neighbours in Chinese whose terms are remembered: ten megabytes
 _MAX_WORD = 64  # characters; a longer "word" is a key, a blob or an attack, and is looked up by its beginning
 
 # Scripts written without spaces: kana, Han with its extensions, Hangul syllables.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+_FIRST_CJK = "\u3040"
 _WORD = rf"[^\W_{_CJK}]+(?:'[^\W_{_CJK}]+)*"
 _TOKEN = re.compile(rf"[{_CJK}]+|{_WORD}(?:[.\-_/+#@&:]{_WORD})*(?:\+\+|#)?")
 _PART = re.compile(_WORD)
@@ -106,13 +112,13 @@ def count_terms(*texts: str) -> dict[str, int]:
     other one, an answer, `MAX_TERMS_HEAD` from its beginning and, where that is not all of it, `MAX_TERMS_TAIL` from
     its end. Never raises.
     """
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for text in texts[:1]:
         _count(counts, text[:_MAX_CHARACTERS], MAX_TERMS_RUN)
     for text in texts[1:]:
         if not _count(counts, text[:_MAX_CHARACTERS], len(counts) + MAX_TERMS_HEAD):
             _count(counts, text[-_TAIL_CHARACTERS:], len(counts) + MAX_TERMS_TAIL)
-    return counts
+    return dict(counts)
 
 
 def run_terms(own_input: str, output: str, ended_us: int, zone: tzinfo) -> dict[str, int]:
@@ -120,16 +126,20 @@ def run_terms(own_input: str, output: str, ended_us: int, zone: tzinfo) -> dict[
     return count_terms(own_input, output) | dict.fromkeys(dates.of_time(ended_us, zone), 1)
 
 
-def _count(counts: dict[str, int], text: str, most: int) -> bool:
+def _count(counts: Counter[str], text: str, most: int) -> bool:
     """Adds the terms of a text until there are `most`; tells whether it was read to its end."""
     most = min(most, MAX_TERMS_RUN)
-    for term in _terms(_folded(text)):
-        if term in counts:
-            counts[term] += 1
-        elif len(counts) < most:
-            counts[term] = 1
-        else:
-            return False
+    for terms in _terms(_folded(text)):
+        if len(counts) + len(terms) <= most:
+            counts.update(terms)
+            continue
+        for term in terms:
+            if term in counts:
+                counts[term] += 1
+            elif len(counts) < most:
+                counts[term] = 1
+            else:
+                return False
     return True
 
 
@@ -142,12 +152,17 @@ def query_terms(text: str) -> tuple[QueryTerm, ...]:
     if len(text) > 2 * _MAX_QUERY_END:
         text = text[:_MAX_QUERY_END] + "\n" + text[-_MAX_QUERY_END:]
     folded = _folded(text)
-    terms = list(dict.fromkeys([*dates.mentioned(folded), *_terms(folded)]))
+    terms = list(dict.fromkeys(chain(dates.mentioned(folded), *_terms(folded))))
     if len(terms) > MAX_TERMS_QUERY:
         last = len(terms) - 1
         order = sorted(range(len(terms)), key=lambda i: (_READ_FIRST[kind_of(terms[i])], min(i, last - i)))
         terms = [terms[i] for i in sorted(order[:MAX_TERMS_QUERY])]
-    return tuple(QueryTerm(term, kind_of(term)) for term in terms)
+    return tuple(map(_query_term, terms))
+
+
+@lru_cache(maxsize=65_536)
+def _query_term(term: str) -> QueryTerm:
+    return QueryTerm(term, kind_of(term))
 
 
 _READ_FIRST = {Kind.DATE: 0, Kind.WORD: 0, Kind.PAIR: 0, Kind.SHORT: 1, Kind.LOOSE: 2, Kind.CHAR: 3}
@@ -181,39 +196,55 @@ def _folded(text: str) -> str:
     return view(text).text.casefold().replace("’", "'")
 
 
-def _terms(folded: str) -> Iterator[str]:
-    end, last = -1, ""
+def _terms(folded: str) -> Iterator[list[str]]:
+    """Yields the terms in order, some hundreds at a time, so that whoever has enough need not read to the end."""
+    terms: list[str] = []
+    end, last, last_chinese = -1, "", False
     for match in _TOKEN.finditer(folded):
         token = match.group()
-        chinese = _IS_CJK.match(token) is not None
+        start = match.start()
         # People write both `API配置` and `API 配置`: where the scripts meet, one space joins.
-        gap = match.start() - end
-        touches = gap == 0 or (gap == 1 and folded[end] == " ")
-        if chinese:
-            if touches and last and not _IS_CJK.match(last):
-                yield last + token[0]
-            yield from _chinese(token)
-            last = token[-1]
+        touches = last and (start == end or (start == end + 1 and folded[end] == " "))
+        if token[0] >= _FIRST_CJK and _IS_CJK.match(token):
+            if touches and not last_chinese:
+                terms.append(last + token[0])
+            terms += _chinese[token[0]]
+            for at in range(1, len(token), _PIECE_CHARACTERS):
+                if at > 1:
+                    yield terms
+                    terms = []
+                pairs = map(add, token[at - 1 :], token[at : at + _PIECE_CHARACTERS])
+                terms += chain.from_iterable(map(_terms_of, pairs))
+            last, last_chinese = token[-1], True
         else:
             word = token[:_MAX_WORD]
-            if touches and last and _IS_CJK.match(last):
-                yield last + word
-            yield from _latin(word)
-            last = word
+            if touches and last_chinese:
+                terms.append(last + word)
+            terms += _latin(word)
+            last, last_chinese = word, False
         end = match.end()
+        if len(terms) >= _PIECE_CHARACTERS:
+            yield terms
+            terms = []
+    yield terms
 
 
-def _chinese(run: str) -> Iterator[str]:
-    before, weak_before = "", True
-    for char in run:
+class _Chinese(dict[str, tuple[str, ...]]):
+    """The terms that a character brings: given alone where a text begins with it, else behind the one before it."""
+
+    def __missing__(self, pair: str) -> tuple[str, ...]:
+        char = pair[-1]
         weak = char in _STOP_CHARS
-        if not weak:
-            yield char
-        if before and not (weak and weak_before):
-            pair = before + char
-            if pair not in _STOP_PAIRS:
-                yield pair
-        before, weak_before = char, weak
+        terms: tuple[str, ...] = () if weak else (char,)
+        if len(pair) == 2 and not (weak and pair[0] in _STOP_CHARS) and pair not in _STOP_PAIRS:
+            terms = (*terms, pair)
+        if len(self) < _REMEMBERED_PAIRS:
+            self[pair] = terms
+        return terms
+
+
+_chinese = _Chinese()
+_terms_of = _chinese.__getitem__
 
 
 @lru_cache(maxsize=65_536)

@@ -22,7 +22,7 @@ from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store import PreparedRun, ThreadRef
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.recall import search
 from memsvc.store.sqlite.runs import record_run
 from memsvc.store.sqlite.scopes import find_scope
@@ -117,7 +117,7 @@ def _ask(name: str, folder: Path) -> tuple[list[Answer], float]:
         db = _open(Path(scratch) / "recall.db")
         try:
             scope_of, id_of = _record(db, corpus, alone=name in PASSAGES)
-            answers, cache = [], IndexCache()
+            answers, cache = [], Cache()
             started = time.perf_counter()
             for query in queries:
                 hits = search(db, cache, scope_of[query["user"]], query_terms(query["query"]), 10)

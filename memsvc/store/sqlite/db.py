@@ -71,7 +71,7 @@ class _Unit:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if error is not None:
-            _let_go(error)
+            let_go(error)
             self.error = _as_answer(error)
         return True
 
@@ -85,7 +85,7 @@ class _Unit:
             self.future.set_result(self.value)
 
 
-def _let_go(error: BaseException | None) -> None:
+def let_go(error: BaseException | None) -> None:
     """Empties the frames of an error: they hold texts, and cursors that would tie the connection to an old snapshot."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)

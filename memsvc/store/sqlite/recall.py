@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
 from itertools import chain
-from operator import itemgetter
+from operator import itemgetter, or_
 from typing import NamedTuple
 from zlib import crc32
 
@@ -21,7 +21,8 @@ from memsvc.rules.bearing import Bearing
 from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, weight
 from memsvc.rules.terms import Kind, QueryTerm, is_cjk
 from memsvc.store.sqlite import pages
-from memsvc.store.sqlite.index_cache import ENTRY_BITS, ENTRY_MASK, GAIN_BITS, Entry, IndexCache, Postings, Span, View
+from memsvc.store.sqlite.cache import Cache
+from memsvc.store.sqlite.index_view import ENTRY_BITS, ENTRY_MASK, GAIN_BITS, Entry, Postings, Span, View
 from memsvc.store.sqlite.pages import read_postings
 
 USUAL_WAITING = 4_096
@@ -122,7 +123,7 @@ def unindex_runs(db: sqlite3.Connection, scope_no: int, sequences: Sequence[int]
 
 def search(
     db: sqlite3.Connection,
-    cache: IndexCache,
+    cache: Cache,
     scope_no: int,
     query_terms: Sequence[QueryTerm],
     limit: int,
@@ -193,6 +194,7 @@ def _read(view: View, posted: Sequence[Postings], rest: list[_Rest]) -> _Lists:
     """Reads the shortest lists while the budget lasts, of the first at least its latest; adds the others to `rest`."""
     lists: _Lists = []
     left = _MAX_READ
+    shift, mask, gain_mask, gain_of = GAIN_BITS, ENTRY_MASK, _GAIN_MASK, GAINS  # some hundred times below
     for at, each in sorted(enumerate(posted), key=lambda pair: pair[1].size):
         if lists and each.size > left:
             rest.append(_Rest(each.start, each.end, at))
@@ -200,7 +202,7 @@ def _read(view: View, posted: Sequence[Postings], rest: list[_Rest]) -> _Lists:
         if not each.size:
             continue
         postings = view.read(each, left)
-        lists.append((at, {p >> GAIN_BITS & ENTRY_MASK: GAINS[p & _GAIN_MASK] for p in postings}))
+        lists.append((at, {p >> shift & mask: gain_of[p & gain_mask] for p in postings}))
         left -= len(postings)
     rest.sort()
     return lists
@@ -249,7 +251,7 @@ def postings_of(entry_no: int, counts: Mapping[str, int]) -> list[int]:
     """Returns the postings of an entry, in order."""
     length = sum(counts.values())
     low_bits = {n: entry_no << GAIN_BITS | gain_level(n, length) for n in set(counts.values())}
-    postings = sorted([_key(term) | low_bits[n] for term, n in counts.items()])
+    postings = sorted(map(or_, map(_key, counts), map(low_bits.__getitem__, counts.values())))
     # A character's own posting stands before those of the pairs that begin with it, which say the same.
     after = [*postings[1:], 0]
     return [p for p, q in zip(postings, after, strict=False) if p & _NOT_ALONE or p ^ q >= _CHAR_SPAN]

@@ -11,7 +11,7 @@ from memsvc.rules.context import Hit, Memory, PastRun
 from memsvc.rules.shown import Renderer
 from memsvc.store import ContextRead, PreparedRun, Question, Recorded, ThreadRef
 from memsvc.store.sqlite import core, recall
-from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.scopes import Found, ensure_scope, find_scope, find_thread, run_is_gone
 
 MAX_WAITING = 160
@@ -20,11 +20,11 @@ MAX_WAITING = 160
 _USUAL_LISTED = 4  # of the runs listed, how many recall makes room for at first
 
 # Long texts stay on disk: where the run is not shown as it is, `shown` holds what is.
-_PAST_RUN = """
+_PAST_RUNS = """
     SELECT sequence, run_id, outcome, ended_us, renderer, shown, own_offset,
            CASE WHEN whole & 1 OR renderer <> :renderer THEN input ELSE '' END,
            CASE WHEN whole & 2 OR renderer <> :renderer THEN output ELSE '' END
-    FROM runs
+    FROM runs WHERE sequence IN (SELECT value FROM json_each(:sequences))
 """
 
 
@@ -32,7 +32,7 @@ def read_context(
     db: sqlite3.Connection,
     secret: bytes,
     renderer: Renderer,
-    cache: IndexCache,
+    cache: Cache,
     scope: Scope,
     ref: ThreadRef,
     question: Question,
@@ -50,15 +50,10 @@ def read_context(
         ).fetchone()
         locale, summary, folded_upto, waiting = row
         rows = db.execute(
-            _PAST_RUN + "WHERE thread_no = :thread_no AND sequence > :after ORDER BY sequence DESC LIMIT :most",
-            {
-                "renderer": renderer.renderer_id,
-                "thread_no": found.thread_no,
-                "after": folded_upto,
-                "most": RECENT_RUNS + MAX_WAITING,
-            },
-        )
-        runs = [_past_run(row, renderer) for row in rows]
+            "SELECT sequence FROM runs WHERE thread_no = ? AND sequence > ? ORDER BY sequence DESC LIMIT ?",
+            (found.thread_no, folded_upto, RECENT_RUNS + MAX_WAITING),
+        ).fetchall()
+        runs = _past_runs(db, cache, renderer, [sequence for (sequence,) in rows])
     hits = _hits(db, cache, scope_no, question, renderer, runs)
     facts = core.facts_of(db, scope_no)
     memory = Memory(summary=summary, runs=runs, waiting_count=waiting, facts=facts, hits=hits)
@@ -163,7 +158,7 @@ def _last_provider(db: sqlite3.Connection, thread_no: int) -> str:
 
 def _hits(
     db: sqlite3.Connection,
-    cache: IndexCache,
+    cache: Cache,
     scope_no: int,
     question: Question,
     renderer: Renderer,
@@ -181,21 +176,30 @@ def _hits(
         bearing = [hit for hit in found if hit.score > question.recall_threshold]
         if len(bearing) < top_k + room or sum(hit.sequence not in known for hit in bearing) >= top_k:
             break
-    hits: list[Hit] = []
-    fresh = 0
-    for sequence, score in bearing:
-        if fresh == top_k:
+    fresh: list[int] = []
+    told: list[recall.Hit] = []
+    for hit in bearing:
+        if len(fresh) == top_k:
             break
-        run = known.get(sequence)
-        if run is None:
-            fresh += 1
-            row = db.execute(
-                _PAST_RUN + "WHERE sequence = :sequence",
-                {"renderer": renderer.renderer_id, "sequence": sequence},
-            ).fetchone()
+        told.append(hit)
+        if hit.sequence not in known:
+            fresh.append(hit.sequence)
+    known.update((run.sequence, run) for run in _past_runs(db, cache, renderer, fresh))
+    return [Hit(known[sequence], score) for sequence, score in told]
+
+
+def _past_runs(db: sqlite3.Connection, cache: Cache, renderer: Renderer, sequences: list[int]) -> list[PastRun]:
+    """Returns recorded runs, in the order given. A run never changes, so what was read of one is kept."""
+    runs = {sequence: cache.get(("run", sequence)) for sequence in sequences}
+    if missing := [sequence for sequence, run in runs.items() if run is None]:
+        rows = db.execute(_PAST_RUNS, {"renderer": renderer.renderer_id, "sequences": str(missing)})
+        for row in rows.fetchall():
             run = _past_run(row, renderer)
-        hits.append(Hit(run, score))
-    return hits
+            lines = (run.shown.input, run.shown.output, run.shown.gist_input, run.shown.gist_output)
+            size_bytes = sum(4 * (len(line.text.before) + len(line.text.after)) for line in lines)
+            cache.put(("run", run.sequence), run, size_bytes)
+            runs[run.sequence] = run
+    return [run for sequence in sequences if (run := runs[sequence]) is not None]
 
 
 def _past_run(row: tuple[int, str, int, int, int, str, int, str, str], renderer: Renderer) -> PastRun:

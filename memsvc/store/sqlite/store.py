@@ -43,9 +43,10 @@ from memsvc.store import (
     UsageRow,
 )
 from memsvc.store.sqlite import core, deletion, export, extraction, folding, importing, ops, runs, scopes, threads
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
-from memsvc.store.sqlite.index_cache import IndexCache
 from memsvc.store.sqlite.janitor import Janitor
+from memsvc.store.sqlite.quick import QuickReads
 from memsvc.store.sqlite.settler import Settler
 
 P = ParamSpec("P")
@@ -58,10 +59,11 @@ class SqliteStore:
     def __init__(self, db: Database, renderer: Renderer) -> None:
         self._db, self._renderer = db, renderer
         self._read, self._write = db.read, db.write
-        self._index = IndexCache()
+        self._cache = Cache()
         self._janitor = Janitor(db)
         self._settler = Settler(db)
         self._deletions: Counter[Scope] = Counter()
+        self._quick = QuickReads(db)
 
     @classmethod
     async def open(cls, path: Path, renderer: Renderer, readers: int) -> SqliteStore:
@@ -77,13 +79,16 @@ class SqliteStore:
         """See Store."""
         await self._settler.stop()
         await self._janitor.stop()
+        self._quick.close()
         await self._db.close()
 
     # -- the runner's two calls
 
     async def read_context(self, scope: Scope, ref: ThreadRef, question: Question) -> ContextRead:
         """See Store."""
-        return await self._read(runs.read_context, self.secret, self._renderer, self._index, scope, ref, question)
+        return await self._quick.read(
+            scope, runs.read_context, self.secret, self._renderer, self._cache, scope, ref, question
+        )
 
     async def record_run(self, scope: Scope, ref: ThreadRef, prepared: PreparedRun, now_us: int) -> Recorded:
         """See Store."""
@@ -96,7 +101,7 @@ class SqliteStore:
         self, scope: Scope, terms: Sequence[QueryTerm], top_k: int, min_score: float, text_limit: int
     ) -> list[Found]:
         """See Store."""
-        return await self._read(threads.search, self._index, scope, terms, top_k, min_score, text_limit)
+        return await self._read(threads.search, self._cache, scope, terms, top_k, min_score, text_limit)
 
     # -- threads
 

@@ -12,7 +12,7 @@ from memsvc.model import Run, RunOutcome, Scope, Thread, ThreadState, Usage
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import Found, Page
 from memsvc.store.sqlite import recall
-from memsvc.store.sqlite.index_cache import IndexCache
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.scopes import find_recorded, find_scope
 
 _THREAD = """
@@ -107,7 +107,7 @@ def get_run(db: sqlite3.Connection, scope: Scope, run_id: str) -> Run:
 
 def search(
     db: sqlite3.Connection,
-    cache: IndexCache,
+    cache: Cache,
     scope: Scope,
     terms: Sequence[QueryTerm],
     top_k: int,

@@ -16,7 +16,7 @@ from memsvc.model import RECENT_RUNS
 from memsvc.rules import dates
 from memsvc.rules.terms import count_terms
 from memsvc.store.sqlite import migrate
-from memsvc.store.sqlite.index_cache import ENTRY_MASK, GAIN_BITS
+from memsvc.store.sqlite.index_view import ENTRY_MASK, GAIN_BITS
 from memsvc.store.sqlite.recall import postings_of
 
 MAX_FINDINGS = 100

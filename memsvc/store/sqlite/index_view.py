@@ -1,9 +1,8 @@
-"""What has been read of the recall index stays in memory, under names that never mean two things.
+"""The recall index of one scope as one snapshot has it, read through a cache, under names that never mean two things.
 
 A page's number is never given again and what is on it never changes; a level draws another `version` with every page
 that comes or goes; a scope draws another `state` with every entry that leaves. A reader learns versions and state from
-its own snapshot, in one row or a few, so whatever lies here under other names, older or newer, is not looked at. What
-was deleted is thus out of reach at the commit that deleted it, and nothing here is ever written to a file.
+its own snapshot, in one row or a few, so whatever is kept under other names, older or newer, is not looked at.
 """
 
 from __future__ import annotations
@@ -11,17 +10,15 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.pages import read_postings
 
-CACHE_BYTES = 64 << 20
-"""Most that is kept, in bytes of postings: pages of about 50,000 runs of a kilobyte. Twice as much for moments."""
 _MAX_PLACES = 4_096  # terms whose places on a level are remembered
 _PLACES_BYTES = 256 * _MAX_PLACES
-_OVERHEAD = 200  # bytes of an object, its key and its slot
 
 GAIN_BITS = 6
 ENTRY_BITS = 23
@@ -71,41 +68,10 @@ class _Tail(NamedTuple):
     postings: list[int]
 
 
-class IndexCache:
-    """Keeps what was used lately, up to `limit_bytes`. Threads may share one: what is kept is never changed.
-
-    Two halves instead of a list by last use: a full young half becomes the old one; what is used of that comes back.
-    """
-
-    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
-        self._limit_bytes = limit_bytes
-        self._young: dict[Hashable, tuple[Any, int]] = {}
-        self._old: dict[Hashable, tuple[Any, int]] = {}
-        self._size = 0
-
-    def get(self, key: Hashable) -> Any:
-        """Returns what was put under `key`, or None."""
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is None:
-                return None
-            self.put(key, *found)
-        return found[0]
-
-    def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
-        """Keeps a value for a while."""
-        # Two threads that meet here may miscount by one value, which the next turn of the halves forgets.
-        if self._size > self._limit_bytes // 2:
-            self._young, self._old, self._size = {}, self._young, 0
-        self._young[key] = (value, size_bytes)
-        self._size += size_bytes + _OVERHEAD
-
-
 class View:
     """The index of one scope as one snapshot has it, read through a cache. Lives as long as its transaction."""
 
-    def __init__(self, db: sqlite3.Connection, cache: IndexCache, scope_no: int) -> None:
+    def __init__(self, db: sqlite3.Connection, cache: Cache, scope_no: int) -> None:
         self._db, self._cache, self._scope_no = db, cache, scope_no
         rows = db.execute(_SCOPE, (scope_no,)).fetchall()
         self.entries = 0
@@ -171,7 +137,7 @@ class View:
         postings = self._waiting[posted.low : posted.high]
         pages = self._pages({number for number, _, _ in wanted})
         for number, start, stop in wanted:
-            postings += pages[number][start:stop]
+            postings += pages[number][start:stop].tolist()
         return postings
 
     def read_entries(self, numbers: Iterable[int]) -> dict[int, Entry]:
@@ -239,8 +205,9 @@ class View:
         found = []
         needed: set[int] = set()
         for level in self._levels:
+            places = level.places
             for start, end in spans:
-                if start not in level.places:
+                if start not in places:
                     last = bisect_left(level.firsts, end) - 1
                     first = max(bisect_left(level.firsts, start + 1) - 1, 0)
                     if last < 0:
