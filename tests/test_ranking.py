@@ -100,7 +100,7 @@ def test_a_pair_scores_the_same_among_ordinary_talk_of_any_amount(query: str, te
 
 
 def test_a_word_in_every_other_run_weighs_less_than_a_rare_one() -> None:
-    assert weight(Kind.WORD, 500, 1_000) == weight(Kind.WORD, 200, 1_000) < 0.5 * weight(Kind.WORD, 2, 1_000)
+    assert weight(Kind.WORD, 500, 1_000) == weight(Kind.WORD, 300, 1_000) < 0.5 * weight(Kind.WORD, 2, 1_000)
 
 
 def test_the_only_run_of_a_scope_does_not_make_its_own_words_common() -> None:

@@ -41,7 +41,7 @@ def _weight(kind: Kind, share: float) -> float:
 
 _PRIOR_WEIGHT = {kind: _weight(kind, share) for kind, share in _PRIOR_SHARE.items()}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
-_MAX_SHARE = 0.1  # a name that everybody mentions still says whom a question is about; above it nothing counts less
+_MAX_SHARE = 0.2  # a name that everybody mentions still says whom a question is about; above it nothing counts less
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
 _ENOUGH_TERMS = 12  # beside characters; to a query of as many its characters add more chance than evidence
 _BY_CHARACTERS = 0.4  # of the share that is found: by characters, which know nothing of pairs that straddle two words
