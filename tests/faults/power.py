@@ -133,7 +133,7 @@ def _paths(database: Path) -> dict[str, Path]:
     return {DATABASE: database, LOG: Path(f"{database}-wal")}
 
 
-_LINE = re.compile(r"(\d+) (\d+\.\d+) (?:(\w+)\((.*)|<\.\.\. (\w+) resumed>(.*))\Z", re.S)
+_LINE = re.compile(r"(\d+) +(\d+\.\d+) (?:(\w+)\((.*)|<\.\.\. (\w+) resumed>(.*))\Z", re.S)
 
 
 def read_trace(trace: Path, database: Path) -> Iterator[tuple[float, Event]]:
