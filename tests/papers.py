@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, NamedTuple
 
 import grpc
@@ -54,10 +55,12 @@ async def ask(channel: grpc.aio.Channel, method: MethodDescriptor, data: bytes, 
         else:
             await call
 
-    if await call.code() is grpc.StatusCode.OK:
-        await end()
+    # Read to its end first: a stream that nobody reads has no status yet.
+    ended = asyncio.ensure_future(end())
+    await asyncio.wait([ended])
+    if ended.exception() is None:
         return Answer("OK")
-    refused = await refusal(end())
+    refused = await refusal(ended)
     return Answer(refused.code, refused.reason, refused.metadata.get("field", refused.metadata.get("role", "")))
 
 
