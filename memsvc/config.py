@@ -241,9 +241,11 @@ def strangers(environ: Mapping[str, str]) -> list[str]:
     """Returns MEMSVC_* variables that name no setting.
 
     They are worth a warning and no more: orchestrators put variables of their own beside a service's name.
+    Those of the console are its own to check: one shell often starts both.
     """
     known = {variable(name) for name in Settings.model_fields} | {"MEMSVC_CONFIG", "MEMSVC_TOKEN"}
-    return sorted(name for name in environ if name.startswith("MEMSVC_") and name not in known)
+    ours = (name for name in environ if name.startswith("MEMSVC_") and not name.startswith("MEMSVC_CONSOLE_"))
+    return sorted(name for name in ours if name not in known)
 
 
 def host_port(address: str) -> tuple[str, int]:

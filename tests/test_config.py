@@ -129,8 +129,9 @@ def test_the_first_limit_that_matches_holds() -> None:
     assert [settings.limit_of(*who).daily_tokens for who in (("a", "x"), ("a", "y"), ("b", "x"))] == [1, 2, 3]
 
 
-def test_variables_of_ours_that_nobody_knows_are_told() -> None:
+def test_variables_of_ours_that_nobody_knows_are_told_but_not_those_of_the_console() -> None:
     environ = {"MEMSVC_LISTEN": "", "MEMSVC_LISTNE": "", "MEMSVC_CONFIG": "", "MEMSVC_TOKEN": "", "OTHER": ""}
+    environ |= {"MEMSVC_CONSOLE_LISTEN": "", "MEMSVC_CONSOLE_PORT": ""}
     assert strangers(environ) == ["MEMSVC_LISTNE"]
     assert variable("listen") == "MEMSVC_LISTEN"
 
