@@ -7,8 +7,10 @@ import getpass
 import http.client
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -73,6 +75,8 @@ def serve(settings: Settings) -> None:
     for name in ("memsvc_console", "uvicorn.error"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").addFilter(without_trace)
+    # The server raises the signal that stopped it once more when all is done; that would end the command with -15.
+    signal.signal(signal.SIGTERM, stopped)
     # No access log of the server's: it would hold what people search for.
     uvicorn.run(
         create_app(settings),
@@ -84,6 +88,11 @@ def serve(settings: Settings) -> None:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=10,
     )
+
+
+def stopped(_number: int, _frame: FrameType | None) -> None:
+    """What SIGTERM means while the server does not mind it: the end, and a good one."""
+    raise SystemExit(0)
 
 
 def without_trace(record: logging.LogRecord) -> bool:
