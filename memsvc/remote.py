@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,51 +17,106 @@ import grpc
 
 from memsvc import config
 from memsvc.errors import InvalidField
+from memsvc.model import Scope
+from memsvc.rules import exportfile, recallfile
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
 PIECE_BYTES = 1 << 20
+STANDARD_INPUT = "recall_log.jsonl"
+"""The name of a recall log that comes by standard input, as that of a file."""
 
 
 def export(options: argparse.Namespace) -> int:
     """Writes a scope's export; a file has its name only when it is whole."""
     with ExitStack() as stack:
-        stub, metadata = _daemon(options, stack)
-        parts = stub.ExportScope(svc.ExportScopeRequest(scope=_scope(options)), metadata=metadata)
-        if options.file == "-":
-            return _answered(lambda: [sys.stdout.buffer.write(part.data) for part in parts])
-        target = Path(options.file)
-        draft = target.with_name(f"{target.name}.part")
-        try:
-            with open(draft, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                status = _answered(lambda: [file.write(part.data) for part in parts])
-                file.flush()
-                os.fsync(file.fileno())
-            if status == 0:
-                draft.replace(target)
-        except OSError as error:
-            raise InvalidField("FILE", f"{target} cannot be written: {error.strerror}") from None
-        finally:
-            draft.unlink(missing_ok=True)
-        return status
+        parts = _export(options, stack)
+        return _written(options.file, lambda file: _answered(lambda: [file.write(part.data) for part in parts]))
 
 
 def bring(options: argparse.Namespace) -> int:
     """Imports a file, and prints what came of it."""
     with ExitStack() as stack:
-        stub, metadata = _daemon(options, stack)
+        return _bring(options, stack, _pieces(stack.enter_context(_opened(options.file))))
+
+
+def export_recall(options: argparse.Namespace) -> int:
+    """Writes the completed runs of a scope as a recall log, oldest first; a file has its name only when it is whole."""
+    with ExitStack() as stack:
+        parts = _export(options, stack)
+        spool = stack.enter_context(_spool())
+        places: list[tuple[int, int, int]] = []
+
+        def take() -> None:
+            numbered = enumerate((line for part in parts for line in part.data.splitlines(keepends=True)), 1)
+            for number, data in numbered:
+                run = exportfile.decode(number, data)
+                if isinstance(run, exportfile.RunLine) and run.outcome == "COMPLETED":
+                    at = spool.tell()
+                    places.append((run.ended_us, at, spool.write(recallfile.write(run))))
+
+        def fill(file: IO[bytes]) -> int:
+            for _, at, size in sorted(places):
+                spool.seek(at)
+                file.write(spool.read(size))
+            return 0
+
+        return _answered(take) or _written(options.file, fill)
+
+
+def bring_recall(options: argparse.Namespace) -> int:
+    """Imports a recall log, judged to its end before the daemon hears of it, and prints what came of it."""
+    with ExitStack() as stack:
         file = stack.enter_context(_opened(options.file))
+        name = STANDARD_INPUT if options.file == "-" else Path(options.file).name
+        reader = recallfile.Reader(Scope(options.tenant, options.agent, options.user), name, time.time_ns() // 1000)
+        spool = stack.enter_context(_spool())
+        while line := file.readline(exportfile.MAX_LINE_BYTES + 1):
+            spool.write(reader.read(line))
+        spool.seek(0)
+        return _bring(options, stack, itertools.chain((reader.head(),), _pieces(spool), (reader.end(),)))
 
-        def told() -> None:
-            done = stub.ImportScope(_requests(_scope(options), file), metadata=metadata)
-            refused = f"; a red line kept {done.refused_count} lines out" if done.refused_count else ""
-            print(
-                f"imported {done.thread_count} threads, {done.run_count} runs, {done.fact_count} facts and "
-                f"{done.candidate_count} candidates that were not there{refused}"
-            )
 
-        return _answered(told)
+def _export(options: argparse.Namespace, stack: ExitStack) -> Any:
+    """The messages of a scope's export."""
+    stub, metadata = _daemon(options, stack)
+    return stub.ExportScope(svc.ExportScopeRequest(scope=_scope(options)), metadata=metadata)
+
+
+def _bring(options: argparse.Namespace, stack: ExitStack, pieces: Iterable[bytes]) -> int:
+    """Sends an export to the daemon, and prints what came of it."""
+    stub, metadata = _daemon(options, stack)
+
+    def told() -> None:
+        done = stub.ImportScope(_requests(_scope(options), pieces), metadata=metadata)
+        refused = f"; a red line kept {done.refused_count} lines out" if done.refused_count else ""
+        print(
+            f"imported {done.thread_count} threads, {done.run_count} runs, {done.fact_count} facts and "
+            f"{done.candidate_count} candidates that were not there{refused}"
+        )
+
+    return _answered(told)
+
+
+def _written(name: str, fill: Callable[[IO[bytes]], int]) -> int:
+    """Has a file filled, or standard output; it has its name only once `fill` returned 0. Returns what `fill` did."""
+    if name == "-":
+        return fill(sys.stdout.buffer)
+    target = Path(name)
+    draft = target.with_name(f"{target.name}.part")
+    try:
+        with open(draft, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            status = fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if status == 0:
+            draft.replace(target)
+    except OSError as error:
+        raise InvalidField("FILE", f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return status
 
 
 def _answered(call: Any) -> int:
@@ -71,10 +129,15 @@ def _answered(call: Any) -> int:
     return 0
 
 
-def _requests(scope: pb.Scope, file: IO[bytes]) -> Iterator[svc.ImportScopeRequest]:
-    yield svc.ImportScopeRequest(scope=scope, data=file.read(PIECE_BYTES))
-    while piece := file.read(PIECE_BYTES):
+def _requests(scope: pb.Scope, pieces: Iterable[bytes]) -> Iterator[svc.ImportScopeRequest]:
+    yield svc.ImportScopeRequest(scope=scope)
+    for piece in pieces:
         yield svc.ImportScopeRequest(data=piece)
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(PIECE_BYTES):
+        yield piece
 
 
 def _scope(options: argparse.Namespace) -> pb.Scope:
@@ -98,6 +161,17 @@ def _opened(name: str) -> IO[bytes]:
         return sys.stdin.buffer if name == "-" else open(name, "rb")
     except OSError as error:
         raise InvalidField("FILE", f"{name} cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def _spool() -> Iterator[IO[bytes]]:
+    """A file without a name, gone with the command."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            yield file
+    except OSError as error:
+        why = f"it, or the folder of temporary files, cannot be read or written: {error.strerror}"
+        raise InvalidField("FILE", why) from None
 
 
 def _read(path: Path) -> bytes:

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
 
 
 def add_commands(commands: argparse._SubParsersAction[Any]) -> None:
-    """Adds `export`, `import`, `import-core`, `export-core` and `core log`."""
+    """Adds `export`, `import`, `export-recall`, `import-recall`, `import-core`, `export-core` and `core log`."""
     _add_whole(commands)
     bring = commands.add_parser(
         "import-core",
@@ -76,28 +76,43 @@ def _add_whole(commands: argparse._SubParsersAction[Any]) -> None:
         description="Brings in what is not there yet, all of it or nothing; repeating it adds nothing. What a red line "
         "forbids is left out and counted. Needs an admin's token where the daemon has credentials.",
     )
-    for parser, file in ((take, "where to, or - for standard output"), (bring, "a file, or - for standard input")):
-        _scope_options(parser)
-        parser.add_argument("--address", default="", metavar="HOST:PORT", help="default: MEMSVC_LISTEN")
-        parser.add_argument(
-            "--token-file", type=Path, metavar="PATH", help="a file with the token, as `token init` made"
-        )
-        parser.add_argument("--ca", type=Path, metavar="PATH", help="TLS: the certificates to trust, as PEM")
-        parser.add_argument("file", metavar="FILE", help=file)
-    take.set_defaults(command=_remote_export)
-    bring.set_defaults(command=_remote_import)
+    take_log = commands.add_parser(
+        "export-recall",
+        help="write the completed runs of a scope of a running daemon as a recall_log.jsonl",
+        description="Writes when, what was asked and what was answered, a line of JSON for each completed run, oldest "
+        "first (docs/recall.md); import-recall reads it. Needs an admin's token where the daemon has credentials. FILE "
+        "has its name only when it is whole; its mode is 0600.",
+    )
+    bring_log = commands.add_parser(
+        "import-recall",
+        help="bring a recall_log.jsonl into a scope of a running daemon, as an archived thread",
+        description="Brings in what is not there yet, all of it or nothing, as one archived thread with the file's "
+        "name; repeating it adds nothing, and of a file that has grown what is new. docs/recall.md says which fields "
+        "are read. Needs an admin's token where the daemon has credentials.",
+    )
+    _remote(take, "export").add_argument("file", metavar="FILE", help="where to, or - for standard output")
+    _remote(bring, "bring").add_argument("file", metavar="FILE", help="a file, or - for standard input")
+    _remote(take_log, "export_recall").add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="where to (default: standard output)"
+    )
+    _remote(bring_log, "bring_recall").add_argument("file", metavar="FILE", help="a file, or - for standard input")
 
 
-def _remote_export(options: argparse.Namespace) -> int:
-    from memsvc import remote  # noqa: PLC0415
+def _remote(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    """Has a command done by `memsvc.remote`, with the options that say which scope of which daemon."""
+    _scope_options(parser)
+    parser.add_argument("--address", default="", metavar="HOST:PORT", help="default: MEMSVC_LISTEN")
+    parser.add_argument("--token-file", type=Path, metavar="PATH", help="a file with the token, as `token init` made")
+    parser.add_argument("--ca", type=Path, metavar="PATH", help="TLS: the certificates to trust, as PEM")
 
-    return remote.export(options)
+    def run(options: argparse.Namespace) -> int:
+        from memsvc import remote  # noqa: PLC0415
 
+        done: int = getattr(remote, command)(options)
+        return done
 
-def _remote_import(options: argparse.Namespace) -> int:
-    from memsvc import remote  # noqa: PLC0415
-
-    return remote.bring(options)
+    parser.set_defaults(command=run)
+    return parser
 
 
 def _scope_options(parser: argparse.ArgumentParser) -> None:

@@ -43,7 +43,7 @@ MAX_KEYS = 16
 """Databases whose tombstones one scope may hold: its own, and those it was imported from."""
 MAX_TALLY = 10**12
 
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
+FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
 
 OUTCOMES = {"COMPLETED": 1, "FAILED": 2, "CANCELLED": 3}
 OP_KINDS = {"FOLD": 1, "EXTRACT": 2}
@@ -53,7 +53,7 @@ NOTICE_KINDS = {"PROVIDER_CHANGE": 1, "UNKNOWN_PROVIDER": 2, "ALLOWANCE_SPENT": 
 _NAME = name(128)
 _ID = name(128, 1)
 _TALLY = integer(0, MAX_TALLY)
-_TIME = integer(_FIRST_US, _LAST_US)
+_TIME = integer(FIRST_US, LAST_US)
 _PROVIDERS = listing(_NAME, MAX_NAMES)
 _SOURCES = listing(_ID, MAX_SOURCES)
 _THREAD, _LABELS = thread_id, labels
@@ -281,7 +281,7 @@ def _json(content: Mapping[str, Any]) -> str:
 
 def decode(number: int, data: bytes) -> Line:
     """Reads line `number` of a file; ImportInvalid says what is wrong with it. Fields nobody knows are passed over."""
-    content = _object(number, data)
+    content = read_object(number, data)
     kind = content.get("type")
     rank = _RANKS.get(kind) if isinstance(kind, str) else None
     if rank is None:
@@ -292,13 +292,14 @@ def decode(number: int, data: bytes) -> Line:
     return _made(number, made, content)
 
 
-def _object(number: int, data: bytes) -> dict[str, Any]:
+def read_object(number: int, data: bytes) -> dict[str, Any]:
+    """Reads line `number` of JSON lines as the object that it must be. ImportInvalid."""
     try:
         content = json.loads(data.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError):  # not UTF-8, not JSON, a number of a million digits; a thousand brackets
         raise ImportInvalid(number, "is not a line of JSON in UTF-8") from None
     if not isinstance(content, dict):
-        raise ImportInvalid(number, "is not an object; each line of an export is one")
+        raise ImportInvalid(number, "is not an object; each line is one")
     return content
 
 
