@@ -54,6 +54,34 @@ async def test_a_person_corrects_the_wording_while_confirming(page: Page, corner
     assert await corner.review.texts() == ["用户偏好深灰色封面"]
 
 
+async def test_what_is_being_written_outlasts_a_decision_on_something_else(page: Page, corner: Corner) -> None:
+    await corner.review.create(GRADE)
+    await corner.propose(BLACK, "用户喜欢喝茶", said=f"{BLACK}；用户喜欢喝茶")
+    await page.goto(corner.at("/memory"))
+    row, other = confirmed(page, GRADE), pending(page, "用户喜欢喝茶")
+    await page.locator("summary", has_text="写下一条").click()
+    await page.get_by_label("写下一条").fill("用户住在苏州")
+    await other.get_by_text("改措辞").click()
+    await other.get_by_label("用您的话说").fill("用户喜欢喝绿茶")
+    await row.get_by_text("编辑").click()
+    await row.get_by_label("用您的话说").fill("用户教高二物理")
+    await pending(page, BLACK).get_by_role("button", name="确认", exact=True).click()
+    await expect(confirmed(page, BLACK)).to_be_visible()
+    await expect(page.get_by_label("写下一条")).to_have_value("用户住在苏州")
+    await expect(other.get_by_label("用您的话说")).to_have_value("用户喜欢喝绿茶")
+    await row.get_by_label("用您的话说").press("End")
+    await page.evaluate("htmx.trigger('body', 'changed')")
+    await expect(row.get_by_label("用您的话说")).to_be_focused()
+    await row.get_by_role("button", name="保存").click()
+    await expect(confirmed(page, "用户教高二物理").get_by_label("用您的话说")).to_be_hidden()
+    await page.get_by_role("button", name="记住").click()
+    await expect(confirmed(page, "用户住在苏州")).to_be_visible()
+    await expect(page.get_by_label("写下一条")).to_be_hidden()
+    await expect(page.locator("#new-fact")).to_have_value("")
+    await other.get_by_role("button", name="按此确认").click()
+    await expect(confirmed(page, "用户喜欢喝绿茶")).to_be_visible()
+
+
 async def test_what_a_candidate_would_replace_is_shown_and_named_again_when_it_is_gone(
     page: Page, corner: Corner
 ) -> None:

@@ -116,8 +116,44 @@
     event.preventDefault();
   });
 
-  // A list that is read anew keeps the place of the reader: the same item, or the one that stands there now.
-  document.addEventListener("htmx:beforeSwap", () => {
+  // A list that is read anew keeps what somebody is writing in it, and the place of the reader: the same item, or the
+  // one that stands there now. What has been sent is written no more.
+  let drafts = [];
+
+  function keepDrafts(list) {
+    const fields = all("details textarea", list);
+    if (!fields.length) return;
+    drafts = fields.map((field) => ({
+      id: field.id,
+      open: field.closest("details").open,
+      written: field.value === field.defaultValue ? null : field.value,
+      caret: field === document.activeElement ? [field.selectionStart, field.selectionEnd] : null,
+    }));
+  }
+
+  function restoreDrafts() {
+    for (const { id, open, written, caret } of drafts) {
+      const field = document.getElementById(id);
+      if (!field) continue;
+      if (open) field.closest("details").open = true;
+      if (written !== null) field.value = written;
+      if (!caret) continue;
+      field.focus({ preventScroll: true });
+      field.setSelectionRange(...caret);
+    }
+    drafts = [];
+  }
+
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { elt, successful } = event.detail;
+    const details = elt.closest("details");
+    if (!successful || !details || !elt.matches("form") || !$("textarea", elt)) return;
+    elt.reset();
+    details.open = false;
+  });
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    keepDrafts(event.detail.target);
     const list = items();
     const at = list.findIndex((item) => item.contains(document.activeElement));
     last = at < 0 ? last : { id: list[at].id, at };
@@ -125,6 +161,7 @@
 
   document.addEventListener("htmx:afterSettle", () => {
     mindToasts();
+    restoreDrafts();
     if (!last || document.activeElement !== document.body) return;
     const list = items();
     const place = list.find((item) => item.id === last.id) || list[Math.min(last.at, list.length - 1)];
