@@ -7,12 +7,17 @@
 
   document.documentElement.classList.add("scripted");
 
-  // Toasts: a clock on those that can be taken back; the others go by themselves, unless they say what went wrong.
+  // Toasts: a clock on those that can be taken back; the others go by themselves, unless they say what went wrong. The
+  // same thing going wrong again is said once.
   const DONE_MS = 6000;
 
   function mind(toast) {
     if (toast.dataset.minded) return;
     toast.dataset.minded = "yes";
+    if (toast.dataset.kind === "problem") {
+      const same = all("#toasts .toast-problem").filter((other) => other.textContent === toast.textContent);
+      same.filter((other) => other !== toast).forEach((other) => other.remove());
+    }
     const close = $("[data-close]", toast);
     if (close) close.addEventListener("click", () => toast.remove());
     const left = toast.dataset.left;
@@ -159,8 +164,9 @@
     last = at < 0 ? last : { id: list[at].id, at };
   });
 
+  document.addEventListener("htmx:afterSwap", mindToasts);
+
   document.addEventListener("htmx:afterSettle", () => {
-    mindToasts();
     restoreDrafts();
     if (!last || document.activeElement !== document.body) return;
     const list = items();
