@@ -112,6 +112,15 @@ async def test_who_may_list_memories_chooses_among_them_a_page_at_a_time(
     assert not set(others) & set(links)
 
 
+@pytest.mark.parametrize(
+    "name", ["", "nothing.css", "%2e%2e/app.py", "..%2fapp.py", "/etc/passwd", "%00", "app.js%00.css"]
+)
+async def test_a_file_that_is_not_there_is_missing_and_no_fault(web: httpx2.AsyncClient, name: str) -> None:
+    answer = await web.get(httpx2.URL("http://localhost:8080", raw_path=f"/static/{name}".encode()))
+    assert (answer.status_code, answer.text) == (404, "")
+    assert "content-security-policy" in answer.headers
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8080", "localhost.evil.example", ""])
 async def test_a_name_that_only_points_at_us_is_not_ours(web: httpx2.AsyncClient, corner: Corner, host: str) -> None:
     answer = await web.get(corner.base + "/memory", headers={"host": host})
@@ -270,6 +279,8 @@ async def test_a_fault_of_ours_tells_its_place_and_not_what_it_saw(caplog: pytes
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost:8080") as web:
         answer = await web.get("/fails")
     assert answer.status_code == 500
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["cache-control"] == "no-store"
     assert "The console failed" in answer.text
     ours = [record.getMessage() for record in caplog.records if record.name == "memsvc_console"]
     assert any("ValueError" in line and "test_console_guard.py" in line for line in ours)

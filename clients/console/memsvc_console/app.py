@@ -19,7 +19,7 @@ from memsvc_console.agent import Agent
 from memsvc_console.daemon import connect
 from memsvc_console.pages import ROUTES, SECTIONS
 from memsvc_console.problems import own_problem
-from memsvc_console.security import Guard
+from memsvc_console.security import HEADERS, Guard
 from memsvc_console.sessions import Attempts, Sessions
 from memsvc_console.settings import Settings
 from memsvc_console.takeback import Takebacks
@@ -88,6 +88,8 @@ def refuse(request: Request, key: str, status: int) -> Response:
 async def no_page(request: Request, error: Exception) -> Response:
     """An address or a method that no page has."""
     assert isinstance(error, HTTPException)
+    if not hasattr(request.state, "session"):
+        return Response(status_code=error.status_code)  # A static file: it has no session, and nobody reads its page.
     view = View(request)
     return view.problem(own_problem(BY_STATUS.get(error.status_code, "missing"), view.words, error.status_code))
 
@@ -100,4 +102,7 @@ async def crashed(request: Request, error: Exception) -> Response:
     where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
     log.error("failed: %s at %s", type(error).__name__, where)
     view = View(request)
-    return view.problem(own_problem("crashed", view.words, 500))
+    response = view.problem(own_problem("crashed", view.words, 500))
+    # Starlette answers a fault outside the guard, which sets these for every other answer.
+    response.headers.update(HEADERS | {"cache-control": "no-store"})
+    return response
