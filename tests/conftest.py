@@ -16,6 +16,7 @@ from memsvc import app
 from memsvc.config import Settings
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc as rpc
+from tests.units import note_threads
 
 _numbers = itertools.count(1)
 
@@ -38,6 +39,12 @@ class Running:
 
 
 Start = Callable[..., Awaitable[Running]]
+
+
+@pytest.fixture(autouse=True)
+def _threads_noted() -> None:
+    """What a test leaves behind is told from what was there."""
+    note_threads()
 
 
 @pytest.fixture

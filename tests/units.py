@@ -27,9 +27,18 @@ async def opened(path: Path, readers: int = 2) -> AsyncIterator[Database]:
     assert threads_left() == []
 
 
+_others: set[threading.Thread] = set()
+
+
+def note_threads() -> None:
+    """Takes the threads that run now for others': a daemon that several tests share has its own. Before each test."""
+    _others.clear()
+    _others.update(threading.enumerate())
+
+
 def threads_left() -> list[threading.Thread]:
-    """Threads beside the main one. gRPC's poller does not count: any test may have started it, and it never ends."""
-    return [t for t in threading.enumerate() if t is not threading.main_thread() and "_poll_wrapper" not in t.name]
+    """Threads that this test began. gRPC's poller does not count: any test may have started it, and it never ends."""
+    return [t for t in threading.enumerate() if t not in _others and "_poll_wrapper" not in t.name]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
