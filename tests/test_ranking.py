@@ -99,8 +99,54 @@ def test_a_pair_scores_the_same_among_ordinary_talk_of_any_amount(query: str, te
     check(query, text, {term: n / len(runs) for term, n in found.items()})
 
 
+# How many of some thousand real exchanges have each term, where that is one in two hundred or more.
+COMMON = dict(
+    each.split(":")
+    for each in """
+    生日:0.018 的生:0.047 推荐:0.08 荐的:0.014 荐一:0.014 荐吗:0.01 本书:0.01 叫什:0.006
+    么好:0.052 好看:0.015 看的:0.018 的电:0.035 电视:0.011 视剧:0.007 今天:0.18 天天:0.017
+    天气:0.03 么样:0.034 的工:0.034 工作:0.075 地点:0.006 哪里:0.018 一家:0.015 适合:0.03
+    餐厅:0.007 的餐:0.005 最近:0.122 压力:0.033 很大:0.013 么办:0.018 健身:0.009 计划:0.039
+    安排:0.005 学习:0.083 好的:0.192 的方:0.051 方法:0.071 处理:0.011 公司:0.022 司的:0.009
+    周末:0.01 电影:0.082 以看:0.011 我喜:0.026 喜欢:0.169 旅行:0.037 的时:0.051 plan:0.048
+    trip:0.033 time:0.136 yoga:0.011 class:0.025 start:0.05 music:0.013 listen:0.008 job:0.024
+    best:0.041 friend:0.072 school:0.009 book:0.03 recommend:0.025
+    """.split()
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("上次推荐的那本书叫什么", "推荐一本历史小说。可以读《大秦帝国》，写得很好。"),
+        ("有什么好看的电视剧推荐吗", "推荐几部好看的电视剧。可以看《琅琊榜》。"),
+        ("推荐一家适合聚会的餐厅", "推荐几家适合公司聚会的餐厅。可以去江边的那家川菜馆。"),
+        ("今天天气怎么样", "今天天气很好，适合散步"),
+        ("我的工作地点在哪里", "我在上海的一家公司工作，地点在浦东"),
+        ("最近工作压力很大怎么办", "我工作压力大，晚上睡不着。可以试试运动和听音乐放松。"),
+        ("健身计划是怎么安排的", "帮我做一个健身计划，每周三次。周一练腿，周三练背，周五有氧。"),
+        ("学习英语有什么好的方法", "我想学习英语。建议每天听半小时，背二十个单词。"),
+        ("电脑开机很慢怎么处理", "电脑开机太慢。可以清理启动项，换固态硬盘。"),
+        ("公司的年会定在哪里", "年会定在杭州西湖边的酒店，十二月二十日。"),
+        ("周末有什么电影可以看", "周末想看电影。推荐科幻片《流浪地球》。"),
+        ("我喜欢喝什么茶", "我平时喜欢喝龙井茶，不喝咖啡。"),
+        ("旅行的时候要带哪些药", "旅行要带感冒药和肠胃药，还有创可贴。"),
+        ("妈妈的生日是哪天", "妈妈的生日是农历八月初六，记得提前买礼物。"),
+        ("plan the trip to Lisbon", "We want a trip to Lisbon in May with the kids"),
+        ("What time does my yoga class start?", "My yoga class starts at seven on Tuesdays."),
+        ("What music does my brother listen to?", "My brother listens to a lot of jazz music lately."),
+        ("How was the job interview?", "The job interview went well, they call me next week."),
+        ("Who is my best friend from school?", "Anna is my best friend, we met at school in Boston."),
+        ("Which book would you recommend?", "I recommend a good book for a beginner: Learning Python."),
+    ],
+)
+def test_a_pair_scores_the_same_among_real_talk_that_is_full_of_its_words(query: str, text: str) -> None:
+    check(query, text, {term: float(share) for term, share in COMMON.items()})
+
+
 def test_a_word_in_every_other_run_weighs_less_than_a_rare_one() -> None:
-    assert weight(Kind.WORD, 500, 1_000) == weight(Kind.WORD, 300, 1_000) < 0.5 * weight(Kind.WORD, 2, 1_000)
+    for kind, most in ((Kind.PAIR, 0.5), (Kind.WORD, 0.65)):
+        assert weight(kind, 500, 1_000) == weight(kind, 300, 1_000) < most * weight(kind, 2, 1_000)
 
 
 def test_the_only_run_of_a_scope_does_not_make_its_own_words_common() -> None:

@@ -26,17 +26,19 @@ _PRIOR_SHARE = {
     Kind.WORD: 0.003,
     Kind.SHORT: 0.02,
     Kind.PAIR: 0.002,
-    Kind.LOOSE: 0.01,
+    Kind.LOOSE: 0.03,
     Kind.CHAR: 0.02,
     Kind.DATE: 0.003,
 }
 _WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3, Kind.DATE: 0.6}
 _RARE = 6.0  # a term of this logarithm, in one run of 400, weighs as much
-_EVENNESS = 0.75  # below 1, common terms come nearer to rare ones: a score then leans less on how common they are here
+# Below 1, common terms come nearer to rare ones: a score then leans less on how common they are here. Words do so more
+# than pairs, which are the only evidence that Chinese has of what is rare.
+_EVENNESS = dict.fromkeys(Kind, 0.75) | {Kind.WORD: 0.4}
 
 
 def _weight(kind: Kind, share: float) -> float:
-    return _WORTH[kind] * _RARE * math.pow(-math.log(share) / _RARE, _EVENNESS)
+    return _WORTH[kind] * _RARE * math.pow(-math.log(share) / _RARE, _EVENNESS[kind])
 
 
 _PRIOR_WEIGHT = {kind: _weight(kind, share) for kind, share in _PRIOR_SHARE.items()}
@@ -45,6 +47,7 @@ _MAX_SHARE = 0.2  # a name that everybody mentions still says whom a question is
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
 _ENOUGH_TERMS = 12  # beside characters; to a query of as many its characters add more chance than evidence
 _BY_CHARACTERS = 0.4  # of the share that is found: by characters, which know nothing of pairs that straddle two words
+_SCALE = 1.395  # puts the threshold at 0.4 of the query; a steeper curve would say more than what is found does
 _MUCH_EVIDENCE = 100  # some fifteen rare words: then much was found, however little of a long query it may be
 
 GAIN_LEVELS = 64
@@ -109,4 +112,4 @@ def score(evidence: float, total: float, share: float) -> float:
     if total <= 0 or evidence <= 0:
         return 0.0
     found = (1 - _BY_CHARACTERS) * evidence / total + _BY_CHARACTERS * share + evidence / _MUCH_EVIDENCE
-    return 1 - math.exp(-2.2 * math.pow(min(found, 10.0), 2.5))
+    return 1 - math.exp(-_SCALE * min(found, 10.0) ** 2)

@@ -69,10 +69,15 @@ _LIGHT_WORDS = frozenset(
     usually currently recently still ever since until mention say said tell told talk get got go went gone make made
     take took use want like think know happen done give gave name come back""".split()
 )
-# The same in Chinese: they count as little as a pair with a function word.
+# The same in Chinese, and the words that everyday talk is full of whatever it is about: a scope of such talk need not
+# show first how common they are. They count as little as a pair with a function word.
 _LIGHT_PAIRS = frozenset(
     """种类 类型 方式 方法 东西 事情 情况 问题 内容 名字 名称 意思 提到 说过 谈到 使用 想要 喜欢 认为 发生 出现 进行
-    最近 目前 通常 一般 经常 仍然 起来 可能 一起 开始 成为""".split()
+    最近 目前 通常 一般 经常 仍然 起来 可能 一起 开始 成为 推荐 建议 工作 学习 生活 今天 明天 昨天 今年 明年 去年
+    今晚 早上 晚上 下午 上午 天气 时间 公司 朋友 家人 孩子 学校 电影 音乐 运动 旅行 旅游 周末 上次 下次 选择 希望
+    感觉 计划 安排 准备 帮助 提供 分享 心情 放松 健康 身体 压力 看看 试试 中国 世界 国家 参加 认识 开心 高兴 享受
+    尝试 保持 提高 努力 经历 方面 活动 第一 每天 最好 最后 晚饭 吃饭 回家 出去 电话 手机 电脑 爱好 兴趣 城市 年轻
+    特别 当然 谢谢 相关 知识 目标 变化 影响 关系 结果 原因 作用 部分 一定 许多""".split()
 )
 # Characters of grammar, seldom of a topic: none is a term, nor are two of them; with another one it is a weak pair.
 _STOP_CHARS = frozenset(
