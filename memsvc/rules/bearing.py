@@ -26,59 +26,66 @@ class Bearing:
         self._total = sum(worths)
         self._characters = frozenset([at for at, term in enumerate(terms) if term.kind is Kind.CHAR])
         self._dates = [at for at, term in enumerate(terms) if term.kind is Kind.DATE]
-        # For each term, the parts of the question that it finds, and what it is worth to each.
-        self._finds: list[list[tuple[int, float]]] = [[] for _ in terms]
-        around: dict[str, list[int]] = {}
-        for at, term in enumerate(terms):
-            if term.kind in _OF_CHARACTERS:
-                for character in _topics(term.term):
-                    around.setdefault(character, []).append(at)
-        self._weight = sum([self._share_out(part, ats, terms) for part, ats in enumerate(around.values())])
-        self._parts = len(around)
-        if around:
+        # The characters that are asked about, and what each weighs: half a pair, since the pair's other character has
+        # the other half; one between function words has but loose pairs, and one by itself has none.
+        parts: dict[str, int] = {}
+        weights: list[float] = []
+        ranks: list[int] = []
+        of_terms = [_topics(term.term) if term.kind in _RANK else () for term in terms]
+        halves = [worth / 2 if term.kind is Kind.PAIR else worth for term, worth in zip(terms, worths, strict=True)]
+        for term, topics, half in zip(terms, of_terms, halves, strict=True):
+            rank = _RANK.get(term.kind, 0)
+            for character in topics:
+                part = parts.setdefault(character, len(weights))
+                if part == len(weights):
+                    weights.append(half)
+                    ranks.append(rank)
+                elif rank > ranks[part]:
+                    weights[part], ranks[part] = half, rank
+                elif rank == ranks[part] and half > weights[part]:
+                    weights[part] = half
+        # For each term, the parts of the question that it finds, and what it is worth to each. A word is one by itself.
+        self._finds: list[list[tuple[int, float]]] = []
+        self._parts = len(weights)
+        self._weight = sum(weights)
+        for term, topics, half in zip(terms, of_terms, halves, strict=True):
+            finds = []
+            for character in topics:
+                part = parts[character]
+                weight = weights[part]
+                beside_pairs = term.kind is Kind.CHAR and ranks[part] > _RANK[Kind.CHAR]
+                finds.append((part, _CHARACTER_WORTH * weight if beside_pairs else min(half, weight)))
+            self._finds.append(finds)
+        if parts:
             for at, term in enumerate(terms):
                 if not self._finds[at] and term.kind is not Kind.DATE:
                     self._finds[at].append((self._parts, worths[at]))
                     self._parts += 1
                     self._weight += worths[at]
 
-    def _share_out(self, part: int, ats: Sequence[int], terms: Sequence[QueryTerm]) -> float:
-        """Notes what each term is worth to the character in which these meet; returns what the character weighs."""
-        worths = [self._worths[at] for at in ats]
-        kinds = [terms[at].kind for at in ats]
-        # Half a pair, since its other character has the other half; a character between function words has but loose
-        # pairs, and one by itself has none.
-        weight = max(
-            [worth / 2 for worth, kind in zip(worths, kinds, strict=True) if kind is Kind.PAIR]
-            or [worth for worth, kind in zip(worths, kinds, strict=True) if kind is Kind.LOOSE]
-            or worths
-        )
-        for at, worth, kind in zip(ats, worths, kinds, strict=True):
-            half = worth / 2 if kind is Kind.PAIR else worth
-            alone = kind is not Kind.CHAR or len(ats) == 1
-            self._finds[at].append((part, min(half, weight) if alone else _CHARACTER_WORTH * weight))
-        return weight
-
     def score(self, gains: Mapping[int, float], terms: int) -> float:
         """Returns the score, 0 to 1, of a run of `terms` distinct terms, in which these of the query have a gain."""
         worths, finds, characters = self._worths, self._finds, self._characters
-        chance = chance_share(terms)
+        chance = chance_share(terms) if characters else 1.0
         evidence = 0.0
         found = [0.0] * self._parts
         for at, of_term in gains.items():
-            gain = of_term * chance if at in characters else of_term
+            gain = of_term * chance if characters and at in characters else of_term
             evidence += worths[at] * gain
             for part, worth in finds[at]:
                 if (value := worth * gain) > found[part]:
                     found[part] = value
         # What was said on another day may well be about that one: a date counts where it is found, and nowhere else.
-        total = self._total - sum([worths[at] for at in self._dates if at not in gains])
+        total = self._total
+        if self._dates:
+            total -= sum([worths[at] for at in self._dates if at not in gains])
         if not self._weight:
             return score(evidence, total, evidence / total if total else 0.0)
         return score(evidence, total, sum(found) / self._weight)
 
 
-_OF_CHARACTERS = frozenset({Kind.PAIR, Kind.LOOSE, Kind.CHAR})
+_RANK = {Kind.PAIR: 2, Kind.LOOSE: 1, Kind.CHAR: 0}
+"""The kinds that are made of characters; of those that a character stands in, the highest say what it weighs."""
 
 
 @lru_cache(maxsize=16_384)
