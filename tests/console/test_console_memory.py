@@ -4,9 +4,11 @@ script.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from memsvc_client import RoleDenied, Scope
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.console.conftest import NewPage
 from tests.console.world import Corner
@@ -80,6 +82,27 @@ async def test_what_is_being_written_outlasts_a_decision_on_something_else(page:
     await expect(page.locator("#new-fact")).to_have_value("")
     await other.get_by_role("button", name="按此确认").click()
     await expect(confirmed(page, "用户喜欢喝绿茶")).to_be_visible()
+
+
+async def test_a_slow_decision_is_told_although_the_list_was_read_anew_meanwhile(page: Page, corner: Corner) -> None:
+    await corner.propose(BLACK, "用户喜欢喝茶", said=f"{BLACK}；用户喜欢喝茶")
+    (slow,) = [each for each in await corner.review.candidates() if each.text == BLACK]
+    answered = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        response = await route.fetch()
+        await answered.wait()
+        await route.fulfill(response=response)
+
+    await page.route(f"**/{slow.candidate_id}/confirm", late)
+    await page.goto(corner.at("/memory"))
+    await pending(page, BLACK).get_by_role("button", name="确认", exact=True).click()
+    async with page.expect_response(lambda each: each.request.method == "GET" and each.url.endswith("/memory")):
+        await pending(page, "用户喜欢喝茶").get_by_role("button", name="确认", exact=True).click()
+    answered.set()
+    await expect(page.locator(".toast", has_text=BLACK)).to_be_visible()
+    await expect(confirmed(page, BLACK)).to_be_visible()
+    await expect(confirmed(page, "用户喜欢喝茶")).to_be_visible()
 
 
 async def test_what_a_candidate_would_replace_is_shown_and_named_again_when_it_is_gone(

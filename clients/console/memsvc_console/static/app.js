@@ -149,8 +149,23 @@
     drafts = [];
   }
 
+  // A form that waits for its answer must not go meanwhile: the answer would find no page to stand on.
+  let postponed = false;
+
+  function postpone(swap) {
+    const waiting = all("form.htmx-request", swap.target).filter((form) => form !== swap.requestConfig.elt);
+    if (!waiting.length) return false;
+    swap.shouldSwap = false;
+    postponed = true;
+    return true;
+  }
+
   document.addEventListener("htmx:afterRequest", (event) => {
     const { elt, successful } = event.detail;
+    if (postponed && !$("main form.htmx-request")) {
+      postponed = false;
+      htmx.trigger(document.body, "changed");
+    }
     const details = elt.closest("details");
     if (!successful || !details || !elt.matches("form") || !$("textarea", elt)) return;
     elt.reset();
@@ -158,6 +173,7 @@
   });
 
   document.addEventListener("htmx:beforeSwap", (event) => {
+    if (postpone(event.detail)) return;
     keepDrafts(event.detail.target);
     const list = items();
     const at = list.findIndex((item) => item.contains(document.activeElement));
