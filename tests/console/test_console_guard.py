@@ -173,7 +173,14 @@ async def test_off_loopback_the_console_has_a_door(corner: Corner) -> None:
         turned_away = await web.get(corner.base + "/memory")
         assert turned_away.status_code == 303
         assert turned_away.headers["location"].startswith("/login?next=/s/")
-        assert (await web.get("/scopes", headers={"hx-request": "true"})).headers["hx-redirect"].startswith("/login")
+        for referer, back in (
+            ("http://localhost:8080/s/a/b/c/memory?page=x", "/s/a/b/c/memory%3Fpage%3Dx"),
+            ("", "/"),
+            ("http://localhost:8080", "/"),
+            ("http://[", "/"),
+        ):
+            asked = {"hx-request": "true", "referer": referer}
+            assert (await web.get("/scopes", headers=asked)).headers["hx-redirect"] == f"/login?next={back}"
         page = await web.get(turned_away.headers["location"])
         before = dict(web.cookies)
         form = {"csrf": word(page), "next": corner.base + "/memory"}

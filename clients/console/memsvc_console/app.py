@@ -78,7 +78,10 @@ def refuse(request: Request, key: str, status: int) -> Response:
     """What the guard answers in place of a page."""
     view = View(request)
     if key == "login":
-        path = "/login?next=" + quote(request.url.path if request.method == "GET" and not view.htmx else "/", safe="/")
+        # An action has no page to go back to; the one that it was taken on has.
+        parts = request.headers.get("referer", "").split("/", 3)
+        page = request.url.path if request.method == "GET" and not view.htmx else "/" + "".join(parts[3:])
+        path = "/login?next=" + quote(page, safe="/")
         if view.htmx:
             return Response(status_code=401, headers={"hx-redirect": path})
         return RedirectResponse(path, 303)
