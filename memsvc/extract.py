@@ -45,7 +45,7 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
         await means.store.commit_extraction(scope, thread_id, state, upto, [], None, notice, means.now_us())
         return True
     await means.check_allowance(scope)
-    errand = Errand(means, OpKind.EXTRACT, scope, thread_id, choice.provider, work, notice)
+    errand = Errand(means, OpKind.EXTRACT, scope, state.scope_no, thread_id, choice.provider, work, notice)
     tag = ids.tag(means.store.secret, scope)
     known, asked, prompt = await asyncio.to_thread(_prepare, means, tag, state, choice.provider)
     reply = await errand.ask(prompt, ANSWER_TOKENS)

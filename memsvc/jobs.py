@@ -89,9 +89,11 @@ async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
         fold, op = await asyncio.to_thread(_fold_builtin, means, scope, state)
     else:
         await means.check_allowance(scope)
-        errand = Errand(means, OpKind.FOLD, scope, thread_id, choice.provider, work, notice, overdue)
+        errand = Errand(means, OpKind.FOLD, scope, state.scope_no, thread_id, choice.provider, work, notice, overdue)
         fold, op = await _fold_by_model(errand, state)
-    held = await means.store.commit_fold(scope, thread_id, state.revision, fold, op, notice, means.now_us())
+    held = await means.store.commit_fold(
+        scope, state.scope_no, thread_id, state.revision, fold, op, notice, means.now_us()
+    )
     metrics.memory_op(op)
     log.info(
         "folded",

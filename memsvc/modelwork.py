@@ -92,6 +92,7 @@ class Errand:
     means: ModelWork
     kind: OpKind
     scope: Scope
+    scope_no: int
     thread_id: str
     provider: str
     work: Work
@@ -122,7 +123,7 @@ class Errand:
         not wait for its turn.
         """
         means = self.means
-        await means.store.record_op(self.scope, self.thread_id, op, self.notice, means.now_us())
+        await means.store.record_op(self.scope, self.scope_no, self.thread_id, op, self.notice, means.now_us())
         metrics.memory_op(op)
         facts = means.models.facts((self.kind, self.thread_id))
         after = choose(self.work, facts, means.settings.local_fallback, self.overdue)

@@ -22,9 +22,10 @@ from memsvc.store.sqlite.store import SqliteStore
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from tests.conftest import Running, Start
-from tests.fakes.provider import FakeProvider, status
+from tests.fakes.provider import FakeProvider, after, says, status
 from tests.model_of_threads import RENDERER, SCOPE, prepared
-from tests.review import BLACK, begun, nothing, propose
+from tests.review import BLACK, begun, nothing, propose, proposes
+from tests.serving import SUMMARY, entry
 from tests.talk import COMPLETED, Talk, refusal
 from tests.test_threads import list_threads
 from tests.units import contents, opened
@@ -251,6 +252,38 @@ async def test_work_that_failed_is_told_of_no_more_once_what_it_was_for_is_delet
         await running.settle()
         told = await talk.status()
         assert (told.pending_jobs, told.unfolded_runs, list(told.failed_jobs)) == (0, 0, [])
+
+
+@pytest.mark.parametrize("begun_anew", [False, True], ids=["gone", "begun anew"])
+@pytest.mark.parametrize("failing", [False, True], ids=["answered", "failed"])
+@pytest.mark.parametrize("kind", ["fold", "extract"])
+async def test_work_that_was_in_flight_for_a_deleted_scope_leaves_nothing_in_the_next(
+    start: Start, scope: pb.Scope, kind: str, failing: bool, begun_anew: bool
+) -> None:
+    async with FakeProvider() as local:
+        gate = asyncio.Event()
+        answer = says(SUMMARY) if kind == "fold" else proposes(BLACK)
+        local.queue = [after(gate, status(500) if failing else answer)]
+        running = await start(
+            providers={"own": entry(local)}, local_fallback="own", limits=[{"extraction": kind == "extract"}]
+        )
+        # A name that nobody configured: its work goes to the fallback, and a notice says so.
+        talk = Talk(running, scope, provider="somebody")
+        for given in ("出一份试卷", "换两道", "写一份答案")[: 3 if kind == "fold" else 1]:
+            await talk.record(given)
+        await local.asked()
+        await delete_scope(running, scope)
+        if begun_anew:
+            talk.thread_id = ""
+            await talk.record("重新开始", provider="own")
+        local.behave = nothing()
+        gate.set()
+        await running.settle()
+        assert {op.thread_id for op in await talk.ops()} <= ({talk.thread_id} if begun_anew else set())
+        assert await talk.notices() == []
+        assert list((await talk.status()).failed_jobs) == []
+        listed = await running.ops.ListScopes(svc.ListScopesRequest())
+        assert len(listed.scopes) == begun_anew
 
 
 # -- retention

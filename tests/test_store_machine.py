@@ -25,6 +25,7 @@ from memsvc.rules import folding, ids
 from memsvc.rules.context import Ask, render
 from memsvc.rules.shown import title
 from memsvc.store import Fold, FoldState, NewOp, Page, Question, Recorded, ThreadRef, verify_database
+from memsvc.store.sqlite import scopes
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
 from tests.model_of_threads import LOCALE, METER, RENDERER, SCOPE, Talk, Written, all_text, prepared, words
@@ -216,18 +217,22 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _commit(self, thread_id: str, state: FoldState, fold: Fold) -> bool:
         self.ops += 1
-        return self._do(self.store.commit_fold(SCOPE, thread_id, state.revision, fold, OP, None, 1))
+        return self._do(self.store.commit_fold(SCOPE, state.scope_no, thread_id, state.revision, fold, OP, None, 1))
 
     def _commit_empty(self, thread_id: str) -> bool:
         self.ops += 1
         fold = Fold("words of nobody", frozenset(), 1, 1)
-        return self._do(self.store.commit_fold(SCOPE, thread_id, 0, fold, OP, None, 1))
+        return self._do(self.store.commit_fold(SCOPE, self._scope_no(), thread_id, 0, fold, OP, None, 1))
+
+    def _scope_no(self) -> int:
+        return self._do(self.store._db.read(scopes.find_scope, SCOPE))
 
     @rule(key=KEYS)
     def fail_to_fold(self, key: str) -> None:
         self.ops += 1
         op = OP._replace(error_reason="PROVIDER_TIMEOUT")
-        self._do(self.store.record_op(SCOPE, self._talk(key).thread_id, op, None, 1))
+        thread_id = self._talk(key).thread_id
+        self._do(self.store.record_op(SCOPE, self._scope_no(), thread_id, op, None, 1))
 
     @rule(key=KEYS, at=PLACES)
     def delete_run(self, key: str, at: int) -> None:

@@ -191,6 +191,7 @@ class Store(CoreStore, Protocol):
     async def commit_fold(
         self,
         scope: Scope,
+        scope_no: int,
         thread_id: str,
         revision: int,
         fold: Fold,
@@ -198,10 +199,16 @@ class Store(CoreStore, Protocol):
         notice: NewNotice | None,
         now_us: int,
     ) -> bool:
-        """Writes summary, cursor and cost in one; False, with the cost alone written, where `revision` has moved."""
+        """Writes summary, cursor and cost in one; False, with the cost alone written, where `revision` has moved.
 
-    async def record_op(self, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int) -> None:
-        """Writes down a call that came to nothing."""
+        `scope_no` is the scope's number as the work was read: a scope that is begun anew after its deletion has
+        another, and what was asked for the deleted one leaves nothing in it.
+        """
+
+    async def record_op(
+        self, scope: Scope, scope_no: int, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int
+    ) -> None:
+        """Writes down a call that came to nothing, `scope_no` as for commit_fold."""
 
     async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
         """Raises a notice unless the same one has been."""

@@ -53,13 +53,14 @@ class KnownFact:
 
 @dataclass(frozen=True, slots=True)
 class ExtractState:
-    """What a thread owes extraction, as of `revision` and `extracted_upto`.
+    """What a thread owes extraction, as of `revision` and `extracted_upto`, in the scope of that number.
 
     `runs` are the next completed ones that one provider served (empty: none is left), as many as a call could take.
     `cursors` has, for each of them, where the cursor stands once it has been looked at; `end` is where it stands
     without any. `known` are the scope's facts, oldest confirmation first.
     """
 
+    scope_no: int
     revision: int
     extracted_upto: int
     latest_provider: str
@@ -166,8 +167,9 @@ class CoreStore(Protocol):
         """Moves the cursor to `upto` and keeps what was proposed, with the cost, in one.
 
         False, with cost and notice alone written, where the thread has moved since `state` was read: a run that was
-        deleted meanwhile leaves no word behind. Proposals that a fact says already, or that a person rejected or
-        deleted, are left out; those that a candidate says are joined to it.
+        deleted meanwhile leaves no word behind. Of a scope that was deleted meanwhile, not even those are. Proposals
+        that a fact says already, or that a person rejected or deleted, are left out; those that a candidate says are
+        joined to it.
         """
 
     async def import_core(

@@ -80,13 +80,14 @@ class DueRun:
 
 @dataclass(frozen=True, slots=True)
 class FoldState:
-    """What a thread owes its summary, as of `revision`.
+    """What a thread owes its summary, as of `revision`, in the scope of that number (see Store.commit_fold).
 
     `runs` are the next ones to fold, oldest first: at least one, as many as a model call could take, never one of the
     last K. `draft` is a summary that covers `draft_offset` characters of the first of them as well. `due_since_us` is
     when that run left the recent window. `window` are the inputs of the last K, which tell the language that is spoken.
     """
 
+    scope_no: int
     revision: int
     summary: str
     summary_providers: frozenset[str]

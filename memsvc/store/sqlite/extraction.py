@@ -54,6 +54,7 @@ def extract_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> Extra
     ).fetchone()
     known = db.execute("SELECT fact_id, text, served_by FROM facts WHERE scope_no = ? ORDER BY fact_no", (scope_no,))
     return ExtractState(
+        scope_no=scope_no,
         revision=revision,
         extracted_upto=upto,
         latest_provider=latest,
@@ -99,7 +100,9 @@ def commit_extraction(
     now_us: int,
 ) -> bool:
     """See Store.commit_extraction."""
-    scope_no = ensure_scope(db, scope)
+    scope_no = state.scope_no
+    if find_scope(db, scope) != scope_no:
+        return False
     row = db.execute(
         "SELECT thread_no, revision, extracted_upto FROM threads WHERE thread_id = ? AND scope_no = ?",
         (thread_id, scope_no),

@@ -56,10 +56,11 @@ def backlog(db: sqlite3.Connection) -> tuple[int, int]:
 
 def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldState | None:
     """See Store.fold_state."""
+    scope_no = find_scope(db, scope)
     row = db.execute(
         "SELECT thread_no, revision, summary, summary_providers, folded_upto, folded_count, draft, draft_offset, "
         "run_count FROM threads WHERE thread_id = ? AND scope_no = ?",
-        (thread_id, find_scope(db, scope)),
+        (thread_id, scope_no),
     ).fetchone()
     if not row:
         return None
@@ -88,6 +89,7 @@ def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldStat
         (thread_no, RECENT_RUNS),
     ).fetchall()
     return FoldState(
+        scope_no=scope_no,
         revision=revision,
         summary=summary,
         summary_providers=frozenset(json.loads(providers)),
@@ -104,6 +106,7 @@ def fold_state(db: sqlite3.Connection, scope: Scope, thread_id: str) -> FoldStat
 def commit_fold(
     db: sqlite3.Connection,
     scope: Scope,
+    scope_no: int,
     thread_id: str,
     revision: int,
     fold: Fold,
@@ -112,7 +115,8 @@ def commit_fold(
     now_us: int,
 ) -> bool:
     """See Store.commit_fold."""
-    scope_no = find_scope(db, scope)
+    if find_scope(db, scope) != scope_no:
+        return False
     row = db.execute(
         "SELECT thread_no, revision FROM threads WHERE thread_id = ? AND scope_no = ?", (thread_id, scope_no)
     ).fetchone()

@@ -46,10 +46,17 @@ def insert_notice(db: sqlite3.Connection, scope_no: int, notice: NewNotice | Non
 
 
 def record_op(
-    db: sqlite3.Connection, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int
+    db: sqlite3.Connection,
+    scope: Scope,
+    scope_no: int,
+    thread_id: str,
+    op: NewOp,
+    notice: NewNotice | None,
+    now_us: int,
 ) -> None:
     """See Store.record_op."""
-    scope_no = ensure_scope(db, scope)
+    if find_scope(db, scope) != scope_no:
+        return
     row = db.execute(
         "SELECT thread_no FROM threads WHERE thread_id = ? AND scope_no = ?", (thread_id, scope_no)
     ).fetchone()

@@ -186,6 +186,7 @@ class SqliteStore:
     async def commit_fold(
         self,
         scope: Scope,
+        scope_no: int,
         thread_id: str,
         revision: int,
         fold: Fold,
@@ -194,11 +195,13 @@ class SqliteStore:
         now_us: int,
     ) -> bool:
         """See Store."""
-        return await self._write(folding.commit_fold, scope, thread_id, revision, fold, op, notice, now_us)
+        return await self._write(folding.commit_fold, scope, scope_no, thread_id, revision, fold, op, notice, now_us)
 
-    async def record_op(self, scope: Scope, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int) -> None:
+    async def record_op(
+        self, scope: Scope, scope_no: int, thread_id: str, op: NewOp, notice: NewNotice | None, now_us: int
+    ) -> None:
         """See Store."""
-        await self._write(ops.record_op, scope, thread_id, op, notice, now_us)
+        await self._write(ops.record_op, scope, scope_no, thread_id, op, notice, now_us)
 
     async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
         """See Store."""
