@@ -16,7 +16,7 @@ from typing import IO, Any
 import grpc
 
 from memsvc import config
-from memsvc.errors import InvalidField
+from memsvc.errors import InvalidField, SettingWrong
 from memsvc.model import Scope
 from memsvc.rules import exportfile, recallfile
 from memsvc.v1 import memory_pb2 as pb
@@ -144,9 +144,22 @@ def _scope(options: argparse.Namespace) -> pb.Scope:
     return pb.Scope(tenant_id=options.tenant, agent_id=options.agent, user_id=options.user)
 
 
+def _may_be_plain(address: str) -> bool:
+    """Says whether a token may go there without TLS: on this machine, or where somebody said so, as for the daemon."""
+    if os.environ.get("MEMSVC_ALLOW_PLAINTEXT", "").lower() in ("1", "true", "yes", "on"):
+        return True
+    try:
+        return config.is_loopback(config.host_port(address)[0])
+    except ValueError:
+        return False
+
+
 def _daemon(options: argparse.Namespace, stack: ExitStack) -> tuple[Any, list[tuple[str, str]]]:
     """A stub for the daemon, and what says who calls."""
     address = options.address or os.environ.get("MEMSVC_LISTEN", config.Settings.model_fields["listen"].default)
+    if options.token_file and not options.ca and not _may_be_plain(address):
+        why = f"the token would go to {address} in plain text; name the authority, or set MEMSVC_ALLOW_PLAINTEXT=true"
+        raise SettingWrong("--ca", why)
     channel = stack.enter_context(
         grpc.secure_channel(address, grpc.ssl_channel_credentials(_read(options.ca)))
         if options.ca

@@ -218,3 +218,16 @@ def test_what_is_written_is_read_as_it_was(asked: str, answered: str, ended_us: 
     again = exportfile.decode(1, recallfile.Reader(HERE, "x", NOW_US).read(written))
     assert isinstance(again, exportfile.RunLine)
     assert (again.input, again.output, again.ended_us, again.own_offset) == (asked, answered, ended_us, 0)
+
+
+def test_a_token_is_not_sent_in_plain_text_to_another_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MEMSVC_ALLOW_PLAINTEXT", raising=False)
+    token = tmp_path / "token"
+    token.write_text("msv_secret")
+    command = ["export", "--tenant", "a", "--agent", "b", "--token-file", str(token), "--address", "192.0.2.1:1", "-"]
+    assert main(command) == 78
+    told = capsys.readouterr().err
+    assert "--ca" in told
+    assert "msv_secret" not in told

@@ -96,13 +96,21 @@ def _draft(target: Path) -> Iterator[Path]:
 
 
 def _put_aside(target: Path, now_us: int) -> Path | None:
-    """Renames a database with its log. A crash in between leaves a log alone, beside which no daemon starts."""
+    """Keeps a database beside its place, under another name.
+
+    Without a log it stays in its place as well, under both names, until the copy takes that: a start after a crash in
+    between must not find an empty place and make a new database there. With a log both are renamed, the file first: a
+    log alone is a place where no daemon starts.
+    """
     there = [suffix for suffix in ("", "-wal", "-shm", "-journal") if os.path.exists(f"{target}{suffix}")]
     if not there:
         return None
     aside = target.with_name(f"{target.name}.replaced-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now_us / 1e6))}")
     if aside.exists():
         raise BackupRefused(str(aside), "it exists; try again in a second")
+    if there == [""]:
+        os.link(target, aside)
+        return aside
     for suffix in there:
         os.rename(f"{target}{suffix}", f"{aside}{suffix}")
     return aside

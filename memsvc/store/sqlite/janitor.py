@@ -17,8 +17,8 @@ from memsvc.errors import MemsvcError, Unavailable
 from memsvc.store.sqlite import deletion
 from memsvc.store.sqlite.db import Database
 
-PATIENCE_S = 10.0
-"""How long a deletion waits for the log to be emptied; what a longer read holds up is done behind its answer."""
+PATIENCE_S = 30.0
+"""How long a deletion waits until its words are gone from the files; what takes longer is done behind its answer."""
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 QUICK_S = 0.25
@@ -49,6 +49,8 @@ class Janitor:
     def ask(self) -> int:
         """Says that something was deleted; returns what `done` wants to know."""
         self._asked += 1
+        # What failed before is no answer to this one: it is tried again.
+        self._failure = None
         self._wake.set()
         # What no error of ours foresees ends the task and is told to whoever waits; the next one has it tried again.
         if self._task.done():
@@ -56,18 +58,19 @@ class Janitor:
         return self._asked
 
     async def done(self, asked: int) -> None:
-        """Returns when all that was deleted by then is taken out and, within `PATIENCE_S`, gone from the log.
+        """Returns when all that was deleted by then is gone from rows and log, at the latest after `PATIENCE_S`.
 
-        Raises what keeps it from being taken out (DiskFull, Unavailable); it stays hidden, and owed.
+        It is hidden from everybody anyway; what a larger deletion of others or a long read holds up is owed, and done
+        behind the answer. Raises what keeps it from being taken out (DiskFull, Unavailable).
         """
-        await self._until(lambda: self._swept >= asked or self._failure is not None)
-        if self._swept < asked and self._failure is not None:
-            raise self._failure
         try:
             async with asyncio.timeout(PATIENCE_S):
+                await self._until(lambda: self._swept >= asked or self._failure is not None)
+                if self._swept < asked and self._failure is not None:
+                    raise self._failure
                 await self._until(lambda: self._erased >= asked or self._failure is not None)
         except TimeoutError:
-            log.warning("erasure_owed", effect="a read keeps the log; it is emptied when the read ends")
+            log.warning("erasure_owed", effect="a long read or a large deletion is in the way; it is done behind it")
 
     async def stop(self) -> None:
         """Ends the task. What it owes is found at the next start, and closing the database empties the log."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from memsvc.errors import Unavailable
+from memsvc.errors import MemsvcError, Unavailable
 from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
@@ -165,7 +165,11 @@ class SqliteStore:
         """Runs a unit that deletes, and answers when its words are gone from the files as well."""
         # Before, and not after: an export that reads what is left must know of it already.
         self._deletions[scope] += 1
-        deleted = await self._write(unit, *args, **kwargs)
+        try:
+            deleted = await self._write(unit, *args, **kwargs)
+        except MemsvcError:
+            self._deletions[scope] -= 1  # nothing was deleted, and no export need end for it
+            raise
         await self._janitor.done(self._janitor.ask())
         return deleted
 
