@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo
 from memsvc.config import Settings
 from memsvc.errors import DiskFull, ImportInvalid
 from memsvc.model import RunOutcome, Scope
+from memsvc.rules.derived import derive
 from memsvc.rules.exportfile import KINDS, MAX_LINE_BYTES, OUTCOMES, Line, RunLine
 from memsvc.rules.importfile import Reader
-from memsvc.rules.shown import Renderer, encode, prepare, script
-from memsvc.rules.terms import run_terms
+from memsvc.rules.shown import Renderer
 from memsvc.store import Brought, ExportPosition, ImportedRun, Store
 
 MAX_IMPORT_BYTES = 8 << 30
@@ -141,11 +141,7 @@ class _Spool:
             raise DiskFull from None
 
     def _derived(self, line: RunLine) -> tuple[int, int, str, dict[str, int] | None]:
-        """What recording computes of a run, see Memory."""
+        """What recording would have computed of a run."""
         own_input, outcome = line.input[line.own_offset :], RunOutcome(OUTCOMES[line.outcome])
-        said = own_input or line.output
-        locale = script(said) if any(c.isalpha() for c in said[:2000]) else self._locale
-        shown = prepare(own_input, line.output, outcome, locale, self._renderer.meter)
-        recalled = outcome is RunOutcome.COMPLETED
-        kept = run_terms(own_input, line.output, line.ended_us, self._zone) if recalled else None
-        return self._renderer.renderer_id, *encode(shown, own_input, line.output), kept
+        made = derive(own_input, line.output, outcome, line.ended_us, self._renderer, self._zone, self._locale)
+        return self._renderer.renderer_id, made.whole, made.shown, made.terms

@@ -16,10 +16,11 @@ from memsvc.model import BASIC_VIEW_BYTES, NewRun, Run, RunOutcome, Scope
 from memsvc.rules import ids
 from memsvc.rules.budget import DEFAULT_BUDGET
 from memsvc.rules.context import Ask, Block, render
+from memsvc.rules.derived import derive, spoken_in
 from memsvc.rules.frames import leading_block
-from memsvc.rules.shown import Renderer, encode, prepare, script, title
+from memsvc.rules.shown import Renderer, title
 from memsvc.rules.snippet import snippet
-from memsvc.rules.terms import query_terms, run_terms
+from memsvc.rules.terms import query_terms
 from memsvc.store import PreparedRun, Question, Recorded, Store, ThreadRef
 
 INLINE_CHARACTERS = 16_384
@@ -78,7 +79,7 @@ class Memory:
         terms = query_terms(query.input)
         read = await self.store.read_context(scope, query.ref, Question(terms, top_k))
         ask = Ask(
-            locale=query.locale or read.locale or self._script(query.input),
+            locale=query.locale or read.locale or spoken_in(query.input, self.settings.locale),
             tag=ids.tag(self.store.secret, scope),
             token_limit=max(0, (query.token_budget or DEFAULT_BUDGET) - query.reserved_tokens),
             knowledge=query.knowledge,
@@ -124,28 +125,20 @@ class Memory:
     def _prepare(self, scope: Scope, run: NewRun) -> PreparedRun:
         own_offset = leading_block(run.input, ids.tag(self.store.secret, scope))
         own_input = run.input[own_offset:]
-        locale = self._script(own_input or run.output)
-        shown = prepare(own_input, run.output, run.outcome, locale, self.renderer.meter)
-        whole, kept = encode(shown, own_input, run.output)
-        recalled = run.outcome is RunOutcome.COMPLETED
+        ended_us = self.now_us() if run.ended_us is None else run.ended_us
+        zone, locale = ZoneInfo(self.settings.time_zone), self.settings.locale
+        made = derive(own_input, run.output, run.outcome, ended_us, self.renderer, zone, locale)
         return PreparedRun(
             run=run,
             fresh_thread_id=self._mint(scope),
             title=title(own_input),
-            locale=locale,
+            locale=made.locale,
             own_offset=own_offset,
             renderer=self.renderer.renderer_id,
-            whole=whole,
-            shown=kept,
-            terms=self._terms(own_input, run) if recalled else None,
+            whole=made.whole,
+            shown=made.shown,
+            terms=made.terms,
         )
-
-    def _terms(self, own_input: str, run: NewRun) -> dict[str, int]:
-        ended_us = self.now_us() if run.ended_us is None else run.ended_us
-        return run_terms(own_input, run.output, ended_us, ZoneInfo(self.settings.time_zone))
-
-    def _script(self, text: str) -> str:
-        return script(text) if any(c.isalpha() for c in text[:2000]) else self.settings.locale
 
     def _mint(self, scope: Scope) -> str:
         return ids.mint_thread_id(self.store.secret, scope, secrets.token_bytes(ids.NAME_BYTES))

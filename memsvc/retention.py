@@ -32,9 +32,9 @@ async def keep(
     """
     while True:
         try:
-            runs_of = await expire(store, settings, now_us(), shortened)
-            if runs_of:
-                log.info("expired", threads=runs_of)
+            threads = await expire(store, settings, now_us(), shortened)
+            if threads:
+                log.info("expired", threads=threads)
         except MemsvcError as error:
             log.error("retention_failed", reason=error.reason)
         await asyncio.sleep(PAUSE_S)

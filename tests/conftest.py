@@ -33,6 +33,19 @@ class Running:
     core: rpc.CoreServiceAsyncStub
     ops: rpc.OpsServiceAsyncStub
 
+    @classmethod
+    def of(cls, daemon: app.Daemon, channel: grpc.aio.Channel) -> Running:
+        """A daemon that runs, called over this channel."""
+        return cls(
+            daemon,
+            channel,
+            rpc.MemoryServiceStub(channel),
+            rpc.ThreadServiceStub(channel),
+            rpc.RecallServiceStub(channel),
+            rpc.CoreServiceStub(channel),
+            rpc.OpsServiceStub(channel),
+        )
+
     async def settle(self) -> None:
         """Returns when the worker has nothing left to do now."""
         await self.daemon.worker.join()
@@ -63,15 +76,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
         channel = await stack.enter_async_context(
             grpc.aio.insecure_channel(daemon.address, options=[("grpc.max_receive_message_length", 32 << 20)])
         )
-        return Running(
-            daemon,
-            channel,
-            rpc.MemoryServiceStub(channel),
-            rpc.ThreadServiceStub(channel),
-            rpc.RecallServiceStub(channel),
-            rpc.CoreServiceStub(channel),
-            rpc.OpsServiceStub(channel),
-        )
+        return Running.of(daemon, channel)
 
     async def stop() -> None:
         if stacks:

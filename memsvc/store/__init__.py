@@ -148,7 +148,8 @@ class Store(CoreStore, Protocol):
     async def set_thread_state(self, scope: Scope, thread_id: str, state: ThreadState) -> Thread:
         """Hides a thread from lists or shows it again. ThreadNotInScope."""
 
-    # -- deletion: hidden from everybody at once; a call returns when nothing is left in the rows and the files
+    # -- deletion: hidden from everybody at once; a call returns when nothing is left in the rows and the files, or
+    # after some time, when a large deletion or a long read is in the way: `erasure_owed` tells of that
 
     async def delete_thread(self, scope: Scope, thread_id: str) -> int:
         """Deletes a thread, its runs, entries and summaries; leaves tombstones. Returns the number of runs.

@@ -22,7 +22,6 @@ from starlette.applications import Starlette
 from memsvc import app as daemon_app
 from memsvc.config import Settings as DaemonSettings
 from memsvc.v1 import memory_pb2 as pb
-from memsvc.v1 import memory_service_pb2_grpc as rpc
 from tests.conftest import Running
 from tests.fakes.provider import FakeProvider
 from tests.review import Review, configured, propose
@@ -98,15 +97,7 @@ async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
             daemon_app.running(DaemonSettings.model_validate(values)) as daemon,
             grpc.aio.insecure_channel(daemon.address) as channel,
         ):
-            running = Running(
-                daemon,
-                channel,
-                rpc.MemoryServiceStub(channel),
-                rpc.ThreadServiceStub(channel),
-                rpc.RecallServiceStub(channel),
-                rpc.CoreServiceStub(channel),
-                rpc.OpsServiceStub(channel),
-            )
+            running = Running.of(daemon, channel)
             app = create_app(Settings(**({"listen": f"{HOST}:0", "daemon": daemon.address} | settings)))
             async with served(app) as url:
                 yield World(running, provider, app, url)

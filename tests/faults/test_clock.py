@@ -10,7 +10,6 @@ from memsvc import app
 from memsvc.config import Settings
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
-from memsvc.v1 import memory_service_pb2_grpc as rpc
 from tests.conftest import Running
 from tests.talk import Talk
 
@@ -23,15 +22,7 @@ async def test_order_and_cursors_hold_though_the_clock_steps_back(tmp_path: Path
 
     settings = Settings.model_validate({"listen": "127.0.0.1:0", "database": tmp_path / "memsvc.db"})
     async with app.running(settings, clock) as daemon, grpc.aio.insecure_channel(daemon.address) as channel:
-        running = Running(
-            daemon,
-            channel,
-            rpc.MemoryServiceStub(channel),
-            rpc.ThreadServiceStub(channel),
-            rpc.RecallServiceStub(channel),
-            rpc.CoreServiceStub(channel),
-            rpc.OpsServiceStub(channel),
-        )
+        running = Running.of(daemon, channel)
         talk, other = Talk(running, scope), Talk(running, scope)
         for i in range(8):
             await talk.turns(f"第{i}轮")

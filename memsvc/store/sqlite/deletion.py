@@ -1,9 +1,9 @@
 """Deleted means deleted: what is deleted is hidden in one short transaction, then taken out in batches.
 
-Hiding costs the same for one run as for a million, so no other write waits for it. A hidden thread has lost its id, its
-title, its summary and its count; a hidden scope its names, and whoever asks for them finds a new, empty one. What
-stands in `doomed` is due whatever happens meanwhile: `sweep` takes it out step by step, and a start goes on with it.
-Tombstones are left as the runs go; until then the run itself, hidden, is the sign that it was deleted (see scopes.py).
+Hiding writes a few rows, however many runs there are, so no other write waits long for it. A hidden thread has lost its
+id, its title, its summary and its count; a hidden scope its names, and whoever asks for them finds a new, empty one.
+What stands in `doomed` is due whatever happens meanwhile: `sweep` takes it out step by step, and a start goes on with
+it. Tombstones are left as the runs go; until then the run itself, hidden, is the sign that it was deleted (scopes.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_s
 from memsvc.store.values import DeletedScope
 
 STEP_MS = 20
-"""How long one step of sweeping goes on before it takes no further batch: other writes wait that long for it."""
+"""How long one step of sweeping goes on before it takes no further batch: other writes wait for a step and a batch."""
 BATCH_RUNS = 2
 """Measured on a busy machine: four of the heaviest, with 1,900 terms each, take 54 ms to leave the index."""
 BATCH_LARGE_ROWS = 10

@@ -157,12 +157,22 @@ class SqliteStore:
 
     async def expire(self, scope: Scope, thread_id: str, before_us: int) -> bool:
         """See Store."""
-        return await self._delete(scope, deletion.expire, self.secret, scope, thread_id, before_us)
+        # Nobody waits for the files here: the words leave them behind the batches, once for many.
+        more, _ = await self._take_out(scope, deletion.expire, self.secret, scope, thread_id, before_us)
+        return more
 
     async def _delete(
         self, scope: Scope, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs a unit that deletes, and answers when its words are gone from the files as well."""
+        """Runs a unit that deletes, and answers when its words are gone from the files as well, or are owed."""
+        deleted, asked = await self._take_out(scope, unit, *args, **kwargs)
+        await self._janitor.done(asked)
+        return deleted
+
+    async def _take_out(
+        self, scope: Scope, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> tuple[T, int]:
+        """Runs a unit that deletes; returns what it returned, and what the janitor calls it."""
         # Before, and not after: an export that reads what is left must know of it already.
         self._deletions[scope] += 1
         try:
@@ -170,8 +180,7 @@ class SqliteStore:
         except MemsvcError:
             self._deletions[scope] -= 1  # nothing was deleted, and no export need end for it
             raise
-        await self._janitor.done(self._janitor.ask())
-        return deleted
+        return deleted, self._janitor.ask()
 
     def erasure_owed(self) -> bool:
         """See Store."""
