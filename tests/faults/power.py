@@ -110,7 +110,6 @@ async def record(folder: Path, runs: int, seed: int) -> Recording:
             return run_id
 
         first = await one(0, "先")
-        before = {name: path.read_bytes() for name, path in _paths(database).items()}
         begun = time.time()
         numbers = iter(range(1, runs))
 
@@ -126,7 +125,10 @@ async def record(folder: Path, runs: int, seed: int) -> Recording:
     await daemon.ended()
     events = list(read_trace(trace, database))
     at = next((i for i, (seconds, _) in enumerate(events) if seconds > begun), len(events))
-    return Recording(before, [e for _, e in events[at:]], sent, [e for _, e in events[:at]])
+    started = [e for _, e in events[:at]]
+    # Drawn from the trace and not read from the files: the daemon empties its log into the database when it likes.
+    before = {name: _held_whole(started, name) for name in _paths(database)}
+    return Recording(before, [e for _, e in events[at:]], sent, started)
 
 
 def _paths(database: Path) -> dict[str, Path]:
@@ -221,12 +223,27 @@ def _held(recording: Recording, file: str, cut: int, rng: random.Random) -> byte
     for event in events:
         is_safe = any(event.done < sync.begun for sync in syncs)
         if event.kind is Kind.TRUNCATE and (is_safe or rng.random() < luck):
-            content[event.offset :] = bytes(max(0, event.offset - len(content)))
+            _cut(content, event.offset)
         if event.kind is Kind.WRITE:
             for start in range(0, len(event.data), SECTOR_BYTES):
                 if is_safe or rng.random() < luck:
                     _put(content, event.offset + start, event.data[start : start + SECTOR_BYTES])
     return bytes(content)
+
+
+def _held_whole(events: Iterable[Event], file: str) -> bytes:
+    """What a file holds after all of this, from its making on."""
+    content = bytearray()
+    for event in events:
+        if event.file == file and event.kind is Kind.TRUNCATE:
+            _cut(content, event.offset)
+        elif event.file == file and event.kind is Kind.WRITE:
+            _put(content, event.offset, event.data)
+    return bytes(content)
+
+
+def _cut(content: bytearray, length: int) -> None:
+    content[length:] = bytes(max(0, length - len(content)))
 
 
 def _put(content: bytearray, offset: int, data: bytes) -> None:

@@ -171,7 +171,8 @@ def test_a_providers_answer_is_text_or_a_failed_call(body: bytes) -> None:
 def test_a_page_token_that_a_list_did_not_give_is_refused(token: str) -> None:
     pager, other = Pager(b"secret", "runs", 1), Pager(b"secret", "runs", 2)
     assert pager.page(pager.token(7), 0, 50, 200).after == 7
-    for made_up in (token, other.token(7), pager.token(7)[:-1], pager.token(7) + token):
+    ours = pager.token(7)
+    for made_up in (token, other.token(7), ours[:-1], ours + token, ours + "=", f"{ours[:3]}!{ours[3:]}", f" {ours}"):
         if made_up not in ("", pager.token(7)):
             try:
                 pager.page(made_up, 0, 50, 200)
