@@ -40,8 +40,12 @@ async def test_a_stop_in_the_middle_of_everything_loses_nothing_and_is_a_success
     async with child(tmp_path) as daemon, grpc.aio.insecure_channel(daemon.address) as channel:
         callers = [Caller(ledger, random.Random(n), tally, Shape()) for n, ledger in enumerate(ledgers)]
 
+        told = []
+
         def stop_once_busy() -> bool:
-            if tally.ends["OK"] == 80:
+            # Several answers may come between two looks.
+            if not told and tally.ends["OK"] >= 80:
+                told.append(signal.SIGTERM)
                 daemon.process.send_signal(signal.SIGTERM)
             return False
 
