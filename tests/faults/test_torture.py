@@ -40,7 +40,7 @@ async def test_a_stop_in_the_middle_of_everything_loses_nothing_and_is_a_success
     async with child(tmp_path) as daemon, grpc.aio.insecure_channel(daemon.address) as channel:
         callers = [Caller(ledger, random.Random(n), tally, Shape()) for n, ledger in enumerate(ledgers)]
 
-        told = []
+        told: list[signal.Signals] = []
 
         def stop_once_busy() -> bool:
             # Several answers may come between two looks.
