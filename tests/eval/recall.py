@@ -6,7 +6,6 @@ The real store does it, rows, index and all, in a file of its own for each set; 
 from __future__ import annotations
 
 import math
-import os
 import sqlite3
 import tempfile
 import time
@@ -27,9 +26,6 @@ from memsvc.store.sqlite.recall import search
 from memsvc.store.sqlite.runs import record_run
 from memsvc.store.sqlite.scopes import find_scope
 from tests.eval.common import print_table, read_rows, share, verdict
-
-WHOLE_VARIABLE = "MEMSVC_EVAL_WHOLE"
-"""Set to anything, memdaily_noise100 is measured whole (46,000 runs, some minutes) instead of every third scope."""
 
 PASSAGES = frozenset({"cmrc2018", "xquad_zh", "xquad_en", "xquad_en2zh", "lcqmc"})
 """Sets whose runs follow each other by accident: each run is a thread of its own."""
@@ -108,11 +104,6 @@ def run(data: Path) -> bool:
 def _ask(name: str, folder: Path) -> tuple[list[Answer], float]:
     corpus = list(read_rows(folder / "corpus.jsonl"))
     queries = list(read_rows(folder / "queries.jsonl"))
-    if name == "memdaily_noise100" and not os.environ.get(WHOLE_VARIABLE):
-        # A question and the same question where nothing answers it stand in two scopes, `x` and `x#void`.
-        kept = set(sorted({query["user"].removesuffix("#void") for query in queries})[::3])
-        corpus = [row for row in corpus if row["user"].removesuffix("#void") in kept]
-        queries = [row for row in queries if row["user"].removesuffix("#void") in kept]
     with tempfile.TemporaryDirectory() as scratch:
         db = _open(Path(scratch) / "recall.db")
         try:
