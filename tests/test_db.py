@@ -13,7 +13,9 @@ import pytest
 
 from memsvc.errors import RateLimited, ThreadNotInScope, Unavailable
 from memsvc.store.sqlite import db
-from memsvc.store.sqlite.db import BATCH_UNITS, Database
+from memsvc.store.sqlite import units as batches
+from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.units import BATCH_UNITS
 from tests.units import (
     Pause,
     Unit,
@@ -40,13 +42,13 @@ async def test_writes_that_wait_share_a_commit_and_a_lone_one_has_no_savepoint(d
     statements: list[str] = []
     database._writer.submit(traced(statements))
     await database.write(put, 1)
-    assert [s.split()[0] for s in statements] == ["BEGIN", "INSERT", "COMMIT"]
+    assert [s.split()[0] for s in statements] == ["PRAGMA", "BEGIN", "INSERT", "COMMIT"]
 
     statements.clear()
     answers = await together(database, *(lambda c, n=n: put(c, n) for n in range(2, 2 + BATCH_UNITS)))
     assert answers == list(range(2, 2 + BATCH_UNITS))
     kinds = Counter(s.split()[0] for s in statements)
-    assert kinds == {"BEGIN": 1, "SAVEPOINT": 64, "INSERT": 64, "RELEASE": 64, "COMMIT": 1}
+    assert kinds == {"PRAGMA": 1, "BEGIN": 1, "SAVEPOINT": 64, "INSERT": 64, "RELEASE": 64, "COMMIT": 1}
 
 
 async def test_a_batch_is_bounded_and_what_is_over_comes_in_order_with_the_next(database: Database) -> None:
@@ -60,7 +62,7 @@ async def test_a_batch_is_bounded_and_what_is_over_comes_in_order_with_the_next(
 async def test_a_batch_that_takes_long_leaves_the_rest_to_the_next_commit(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, "BATCH_MS", 0)
+    monkeypatch.setattr(batches, "BATCH_MS", 0)
     statements: list[str] = []
     database._writer.submit(traced(statements))
     assert await together(database, *(lambda c, n=n: put(c, n) for n in range(9))) == [*range(9)]
@@ -280,3 +282,17 @@ async def test_content_reaches_no_log_even_at_debug(database: Database, caplog: 
             await work()
     assert "aiosqlite" in {record.name for record in caplog.records}
     assert "secret" not in caplog.text
+
+
+async def test_what_is_written_behind_waits_for_no_disk_and_shares_no_commit_with_what_does(
+    database: Database,
+) -> None:
+    def level(connection: sqlite3.Connection, n: int) -> int:
+        put(connection, n)
+        return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    levels = await asyncio.gather(
+        *(database.write(level, n) if n % 3 else database.write_behind(level, n) for n in range(200))
+    )
+    assert levels == [2 if n % 3 else 1 for n in range(200)]
+    assert await database.read(lambda c: [n for (n,) in c.execute("SELECT n FROM t ORDER BY rowid")]) == [*range(200)]

@@ -18,30 +18,22 @@ import logging
 import os
 import sqlite3
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
-from memsvc.errors import DiskFull, RateLimited, Unavailable
+from memsvc.errors import RateLimited, Unavailable
 from memsvc.store.sqlite import migrate, start
 from memsvc.store.sqlite.migrate import Migration
 from memsvc.store.sqlite.remnants import Remnants
+from memsvc.store.sqlite.units import Unit, next_batch, run_batch, settle_all
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-BATCH_UNITS = 64
-"""Most units that share one commit. Measured with 256 callers on a busy disk: 200 writes a second alone, 3,700 by 32,
-5,000 by 64, 6,000 by 128, where a lost batch would be rerun for long."""
-
-BATCH_MS = 25
-"""A batch takes no further unit after this long, so that the first does not wait for a long row of heavy ones."""
 
 WAITING_UNITS = 2048
 """Most units that wait for one connection. Beyond it RateLimited: a longer queue would only hold texts and outlive the
@@ -51,68 +43,6 @@ RETRY_AFTER_MS = 250
 
 # aiosqlite reports each hop twice at DEBUG, which would drown our own lines.
 logging.getLogger("aiosqlite").setLevel(logging.WARNING)
-
-
-class _Unit:
-    """A unit of work and its answer. As a context manager it takes what is raised inside for the answer."""
-
-    __slots__ = ("call", "error", "future", "value")
-
-    def __init__(self, call: Callable[[sqlite3.Connection], object], future: asyncio.Future[object]) -> None:
-        self.call = call
-        self.future = future
-        self.value: object = None
-        self.error: BaseException | None = None
-
-    def __enter__(self) -> None:
-        self.value = self.error = None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is not None:
-            let_go(error)
-            self.error = _as_answer(error)
-        return True
-
-    def settle(self) -> None:
-        """Hands the answer to the caller, unless it has gone. On the loop's thread."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.value)
-
-
-def let_go(error: BaseException | None) -> None:
-    """Empties the frames of an error: they hold texts, and cursors that would tie the connection to an old snapshot."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__context__
-
-
-def _as_answer(error: BaseException) -> BaseException:
-    """The one place where what SQLite says while running becomes an error of ours; anything else is a bug and stays."""
-    if isinstance(error, StopIteration):
-        # A future refuses it, and the caller would wait for ever.
-        answer: BaseException = RuntimeError("a unit of work let StopIteration escape")
-    elif not isinstance(error, sqlite3.Error):
-        return error
-    else:
-        match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF:
-            case sqlite3.SQLITE_FULL:
-                answer = DiskFull()
-            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
-                answer = Unavailable("the database cannot be read or written")
-            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                answer = Unavailable("another program holds the database")
-            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                answer = Unavailable("the database is damaged")
-            case _:
-                return error
-    answer.__cause__ = error
-    return answer
 
 
 class _Link(aiosqlite.Connection):
@@ -153,7 +83,7 @@ class Database:
     def __init__(self, path: str | os.PathLike[str], readers: int) -> None:
         self.path = os.path.realpath(path)
         self.loop = asyncio.get_running_loop()
-        self._waiting: deque[_Unit] = deque()
+        self._waiting: deque[Unit] = deque()
         self._closing: asyncio.Task[None] | None = None
         self._lock: int
         self._remnants: Remnants
@@ -231,7 +161,7 @@ class Database:
         self._refuse_if_closing()
         if reader.waiting >= WAITING_UNITS:
             raise RateLimited(RETRY_AFTER_MS)
-        unit = _Unit(call, self.loop.create_future())
+        unit = Unit(call, self.loop.create_future())
         reader.waiting += 1
         reader.submit(partial(self._run_read, reader, unit))
         return cast(T, await unit.future)
@@ -243,15 +173,27 @@ class Database:
         many wait, Unavailable when the database is closing or cannot be written. A caller who is cancelled does not
         learn which of the two it was; a unit that has not begun by then is dropped.
         """
+        return cast(T, await self._write(lambda connection: fn(connection, *args, **kwargs), True))
+
+    async def write_behind(
+        self, fn: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Does what `write` does, but returns when readers see it: it is durable with the next write, or lost with it.
+
+        For work that is seen from the database to be due, and done again where a power loss took it.
+        """
+        return cast(T, await self._write(lambda connection: fn(connection, *args, **kwargs), False))
+
+    async def _write(self, call: Callable[[sqlite3.Connection], object], durable: bool) -> object:
         self._refuse_if_closing()
         if len(self._waiting) >= WAITING_UNITS:
             raise RateLimited(RETRY_AFTER_MS)
-        unit = _Unit(lambda connection: fn(connection, *args, **kwargs), self.loop.create_future())
+        unit = Unit(call, self.loop.create_future(), durable)
         # One call of `_run_writes` a unit is queued, and each takes all units that wait: the first after a commit finds
         # everybody who came meanwhile, the others find nothing. So nobody waits for company, and nobody is forgotten.
         self._waiting.append(unit)
         self._writer.submit(self._run_writes)
-        return cast(T, await unit.future)
+        return await unit.future
 
     async def checkpoint(self) -> bool:
         """Moves the log into the file and cuts it to nothing, so that no byte of what was deleted is left in it.
@@ -271,7 +213,7 @@ class Database:
 
     async def _erase(self, found: Collection[int] | None) -> bool:
         self._refuse_if_closing()
-        unit = _Unit(partial(self._remnants.erase, found=found), self.loop.create_future())
+        unit = Unit(partial(self._remnants.erase, found=found), self.loop.create_future())
         self._writer.submit(partial(self._run_bare, unit))
         return cast(bool, await unit.future)
 
@@ -299,7 +241,7 @@ class Database:
         if self._closing is not None:
             raise Unavailable("the daemon is shutting down")
 
-    def _run_read(self, reader: _Link, unit: _Unit, connection: sqlite3.Connection) -> None:
+    def _run_read(self, reader: _Link, unit: Unit, connection: sqlite3.Connection) -> None:
         if not unit.future.cancelled():
             with unit:
                 connection.execute("BEGIN")
@@ -308,85 +250,21 @@ class Database:
                 connection.execute("ROLLBACK")
         self.loop.call_soon_threadsafe(self._settle_read, reader, unit)
 
-    def _settle_read(self, reader: _Link, unit: _Unit) -> None:
+    def _settle_read(self, reader: _Link, unit: Unit) -> None:
         reader.waiting -= 1
         unit.settle()
 
-    def _run_bare(self, unit: _Unit, connection: sqlite3.Connection) -> None:
+    def _run_bare(self, unit: Unit, connection: sqlite3.Connection) -> None:
         with unit:
             unit.value = unit.call(connection)
         self.loop.call_soon_threadsafe(unit.settle)
 
     def _run_writes(self, connection: sqlite3.Connection) -> None:
         """Runs the units that wait as one batch, and answers all of them with one wake-up of the loop."""
-        room = min(len(self._waiting), BATCH_UNITS)
-        units = [self._waiting.popleft() for _ in range(room)]
-        batch = [unit for unit in units if not unit.future.cancelled()]
-        if len(batch) == 1:
-            _run_alone(connection, batch[0])
-        elif batch:
-            done = _run_together(connection, batch)
-            if done == 0:
-                for unit in batch:
-                    _run_alone(connection, unit)
-            else:
-                self._waiting.extendleft(reversed(batch[done:]))
-                del batch[done:]
+        batch = [unit for unit in next_batch(self._waiting) if not unit.future.cancelled()]
         if batch:
-            self.loop.call_soon_threadsafe(_settle_all, batch)
-
-
-def _settle_all(batch: Sequence[_Unit]) -> None:
-    for unit in batch:
-        unit.settle()
-
-
-def _run_alone(connection: sqlite3.Connection, unit: _Unit) -> None:
-    """Runs a unit in a transaction of its own."""
-    with unit:
-        connection.execute("BEGIN IMMEDIATE")
-        unit.value = unit.call(connection)
-        if not connection.in_transaction:
-            raise RuntimeError("a unit of work ended its own transaction, or hid an error that did")
-        connection.execute("COMMIT")
-    if connection.in_transaction:
-        connection.execute("ROLLBACK")
-
-
-def _run_together(connection: sqlite3.Connection, batch: Sequence[_Unit]) -> int:
-    """Runs units in one transaction, a savepoint each. Returns how many, from the first on, have their answer.
-
-    0 when the transaction was lost, by a unit or at its commit: nothing of the batch is kept then, and it is not told
-    whose fault it was.
-    """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.Error as error:
-        for unit in batch:
-            unit.error = _as_answer(error)
-        return len(batch)
-    until = time.monotonic() + BATCH_MS / 1000
-    done = 0
-    try:
-        for unit in batch:
-            if done and time.monotonic() > until:
-                break
-            connection.execute("SAVEPOINT unit")
-            with unit:
-                unit.value = unit.call(connection)
-            if not connection.in_transaction:
-                return 0
-            if unit.error is not None:
-                connection.execute("ROLLBACK TO unit")
-            connection.execute("RELEASE unit")
-            done += 1
-        connection.execute("COMMIT")
-    except sqlite3.Error:
-        return 0
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    return done
+            self._waiting.extendleft(reversed(run_batch(connection, batch)))
+            self.loop.call_soon_threadsafe(settle_all, batch)
 
 
 def _try_to_empty_log(connection: sqlite3.Connection) -> None:

@@ -13,7 +13,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from memsvc.errors import MemsvcError
 from memsvc.store.sqlite import start
-from memsvc.store.sqlite.db import Database, let_go
+from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.units import let_go
 
 P = ParamSpec("P")
 T = TypeVar("T")

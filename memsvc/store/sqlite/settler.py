@@ -45,7 +45,7 @@ class Settler:
                     known = True
                 while self._due:
                     scope_no = next(iter(self._due))
-                    while await self._db.write(recall.settle, scope_no):
+                    while await self._db.write_behind(recall.settle, scope_no):
                         pass
                     self._due.pop(scope_no, None)
                 self._wake.clear()
