@@ -15,6 +15,7 @@ from memsvc.rules.ranking import (
     gain_level,
     neighbour_share,
     score,
+    steady,
     weight,
 )
 from memsvc.rules.terms import Kind, count_terms, query_terms
@@ -28,7 +29,7 @@ def score_in(query: str, text: str, entries: int, shares: dict[str, float]) -> f
     length = sum(counts.values())
     terms = query_terms(query)
     found = [(t.term in counts) + round(shares.get(t.term, 0.0) * (entries - 1)) for t in terms]
-    worths = [weight(t.kind, n, entries) for t, n in zip(terms, found, strict=True)]
+    worths = [steady(t.kind, weight(t.kind, n, entries)) for t, n in zip(terms, found, strict=True)]
     gains = {at: GAINS[gain_level(counts[t.term], length)] for at, t in enumerate(terms) if t.term in counts}
     return Bearing(terms, worths).score(gains, len(counts))
 
@@ -144,9 +145,28 @@ def test_a_pair_scores_the_same_among_real_talk_that_is_full_of_its_words(query:
     check(query, text, {term: float(share) for term, share in COMMON.items()})
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "everywhere"),
+    [
+        ("When did Caroline join the choir?", "Caroline: I joined a choir last week! Melanie: How lovely.", "carolin"),
+        ("What did Nate give Joanna?", "Nate: I gave Joanna a stuffed dog. Joanna: I love it!", "nate joanna"),
+        ("Which car does Evan drive?", "Evan: My new Prius drives so well. Sam: Nice car!", "evan car drive"),
+        ("What happened on 8 May 2023?", "Emi: We moved house on that day.", "@2023-05-08 @2023-05 2023 may 8"),
+        ("Emi住在哪里", "Emi: 我搬到杭州住了", "emi"),
+    ],
+)
+def test_a_pair_scores_the_same_where_its_names_stand_in_every_run(query: str, text: str, everywhere: str) -> None:
+    check(query, text, dict.fromkeys(everywhere.split(), 1.0))
+
+
+@given(st.sampled_from([Kind.WORD, Kind.SHORT, Kind.DATE, Kind.CHAR]), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_words_numbers_and_dates_count_the_same_in_every_scope(kind: Kind, found: int, more: int) -> None:
+    assert steady(kind, weight(kind, found, max(found + more, 1))) == steady(kind, weight(kind, 0, 1))
+
+
 def test_a_word_in_every_other_run_weighs_less_than_a_rare_one() -> None:
-    for kind, most in ((Kind.PAIR, 0.5), (Kind.WORD, 0.65)):
-        assert weight(kind, 500, 1_000) == weight(kind, 300, 1_000) < most * weight(kind, 2, 1_000)
+    for kind in (Kind.PAIR, Kind.WORD):
+        assert weight(kind, 500, 1_000) == weight(kind, 300, 1_000) < 0.5 * weight(kind, 2, 1_000)
 
 
 def test_the_only_run_of_a_scope_does_not_make_its_own_words_common() -> None:

@@ -201,6 +201,19 @@ def test_excluded_runs_make_room_for_others() -> None:
         assert [hit.sequence for hit in hits] == [9, 8]
 
 
+def test_what_is_rare_in_the_scope_comes_first_and_nothing_scores_above_it() -> None:
+    with opened() as db:
+        for sequence in range(1, 40):
+            index(db, sequence, f"Caroline: good morning, this is number {sequence}")
+        index(db, 40, "the dentist called again about a bill, a form and some other day next month")
+        index(db, 41, "Caroline, Caroline!")
+        index(db, 42, "Caroline, Caroline!", scope=2)
+        hits = find(db, "Caroline at the dentist")
+        (alone,) = find(db, "Caroline at the dentist", scope=2)
+    assert [hit.sequence for hit in hits[:2]] == [40, 41]
+    assert alone.score > hits[0].score == hits[1].score > THRESHOLD
+
+
 def test_a_follow_up_is_found_by_what_its_neighbour_says() -> None:
     with opened() as db:
         index(db, 1, "找一家杭州的酒店", thread=1)

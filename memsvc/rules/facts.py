@@ -16,7 +16,7 @@ from memsvc.errors import InvalidField, RedLine
 from memsvc.rules import redline
 from memsvc.rules.bearing import Bearing
 from memsvc.rules.boundary import sanitize
-from memsvc.rules.ranking import GAINS, THRESHOLD, gain_level, weight
+from memsvc.rules.ranking import GAINS, THRESHOLD, gain_level, steady, weight
 from memsvc.rules.terms import QueryTerm, count_terms
 
 MAX_FACTS = 30
@@ -146,7 +146,7 @@ def order(facts: Sequence[Worded], terms: Sequence[QueryTerm]) -> list[int]:
 def _scores(texts: Sequence[str], terms: Sequence[QueryTerm]) -> list[float]:
     """How much each text bears on the query, 0 to 1, the facts being the whole of the collection."""
     counts = [_counts(text) for text in texts]
-    worths = [weight(t.kind, sum(t.term in c for c in counts), len(texts)) for t in terms]
+    worths = [steady(t.kind, weight(t.kind, sum(t.term in c for c in counts), len(texts))) for t in terms]
     bearing = Bearing(terms, worths)
 
     def score_of(found: Mapping[str, int]) -> float:

@@ -1,7 +1,9 @@
 """How much a past run bears on a query, on a scale that means the same in a small scope and in a large one.
 
 BM25 in substance. What it lacks for a threshold is added: a term is judged by the *other* runs that have it, towards
-a prior that its kind sets and never beyond it, and a length by a fixed one instead of the scope's mean.
+a prior that its kind sets and never beyond it, and a length by a fixed one instead of the scope's mean. What comes
+first among the runs of a scope is asked with all that the scope tells (`weight`); how far a run bears on the query is
+asked with weights that lean on the scope as little as may be (`steady`).
 """
 
 from __future__ import annotations
@@ -32,16 +34,19 @@ _PRIOR_SHARE = {
 }
 _WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3, Kind.DATE: 0.6}
 _RARE = 6.0  # a term of this logarithm, in one run of 400, weighs as much
-# Below 1, common terms come nearer to rare ones: a score then leans less on how common they are here. Words do so more
-# than pairs, which are the only evidence that Chinese has of what is rare.
-_EVENNESS = dict.fromkeys(Kind, 0.75) | {Kind.WORD: 0.4}
+_EVENNESS = 0.75  # below 1, common terms come nearer to rare ones, so that no weight hangs on a few runs more or less
 
 
 def _weight(kind: Kind, share: float) -> float:
-    return _WORTH[kind] * _RARE * math.pow(-math.log(share) / _RARE, _EVENNESS[kind])
+    return _WORTH[kind] * _RARE * math.pow(-math.log(share) / _RARE, _EVENNESS)
 
 
 _PRIOR_WEIGHT = {kind: _weight(kind, share) for kind, share in _PRIOR_SHARE.items()}
+# In a score, words, numbers and dates weigh by their kind: who is named in every run of a scope is the same as before.
+# Of pairs the scope has to tell which are words and which only stand beside each other.
+_STEADY = {kind: _PRIOR_WEIGHT[kind] for kind in (Kind.SHORT, Kind.CHAR, Kind.DATE)} | {
+    Kind.WORD: _weight(Kind.WORD, 0.01)
+}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.2  # a name that everybody mentions still says whom a question is about; above it nothing counts less
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
@@ -91,6 +96,11 @@ def weight(kind: Kind, found: int, entries: int) -> float:
     prior = _PRIOR_SHARE[kind]
     share = (found - 1 + _PRIOR_RUNS * prior) / (entries - 1 + _PRIOR_RUNS)
     return _weight(kind, min(max(share, prior), _MAX_SHARE))
+
+
+def steady(kind: Kind, weight: float) -> float:
+    """Returns what a term of this kind counts in a score, given what it weighs among the runs of its scope."""
+    return _STEADY.get(kind, weight)
 
 
 def neighbour_share(terms: int) -> float:

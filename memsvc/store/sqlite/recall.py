@@ -12,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
-from itertools import chain
+from itertools import accumulate, chain
 from operator import itemgetter, or_
 from typing import NamedTuple
 from zlib import crc32
 
 from memsvc.rules.bearing import Bearing
-from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, weight
+from memsvc.rules.ranking import GAINS, divide, gain_level, neighbour_share, steady, weight
 from memsvc.rules.terms import Kind, QueryTerm, is_cjk
 from memsvc.store.sqlite import pages
 from memsvc.store.sqlite.cache import Cache
@@ -131,6 +131,8 @@ def search(
 ) -> list[Hit]:
     """Returns at most `limit` runs of the scope that have any of the terms, best first, among equals the latest.
 
+    No run scores higher than one before it.
+
     Looks at a page or two for each term and level, about `_MAX_READ` postings of the rarest terms, and the entries of a
     few dozen candidates; what `cache` does not hold is read. Whatever else scope or database hold costs nothing.
     """
@@ -169,13 +171,19 @@ def _find(
     wanted = limit + len(exclude_sequences)
     best = nlargest(wanted + _MORE_CANDIDATES, evidence, key=evidence.__getitem__)
     enough = evidence[best[wanted - 1]] if len(best) >= wanted else 0.0
-    bearing, hits = Bearing([*leading, *following], worths), []
+    terms = [*leading, *following]
+    bearing, found = Bearing(terms, worths), []
     for entry_no, entry in _with_neighbours(view, best, evidence, enough).items():
         beside = [no for no in entry.beside if no in evidence]
         gains = _gains(entry_no, entry, beside, lists, rest)
-        hits.append(Hit(entry.sequence, bearing.score(gains, len(entry.postings))))
-    hits.sort(key=itemgetter(1, 0), reverse=True)
-    return [hit for hit in hits if hit.sequence not in exclude_sequences][:limit]
+        size = len(entry.postings)
+        found.append((bearing.score(gains, size), entry.sequence, gains, size))
+    found.sort(key=itemgetter(0, 1), reverse=True)
+    shown = [each for each in found if each[1] not in exclude_sequences][:limit]
+    steadied = [steady(term.kind, worth) for term, worth in zip(terms, worths, strict=True)]
+    scale = bearing if steadied == worths else Bearing(terms, steadied)
+    scores = accumulate((scale.score(gains, size) for _, _, gains, size in shown), min)
+    return [Hit(sequence, score) for (_, sequence, _, _), score in zip(shown, scores, strict=True)]
 
 
 class _Rest(NamedTuple):
