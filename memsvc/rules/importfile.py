@@ -6,6 +6,7 @@ line and what to do.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,6 +34,9 @@ LINES_BESIDE = 100_000
 LINES_PER_RUN = 20
 """Lines that a file may have for each run it may have, and beside those: far more than memory makes of a run."""
 
+MAX_FACT_LINES = 1_000
+"""Facts that a file may have, and as many candidates: a scope keeps far fewer of both."""
+
 _JUDGED = (SummaryLine, FactLine, CandidateLine, ChangeLine)
 
 
@@ -53,6 +57,7 @@ class Reader:
         self._covered: dict[str, int] = {}
         self._extracted: dict[str, tuple[int, int]] = {}
         self._locales: dict[str, str] = {}
+        self._facts: Counter[str] = Counter()
 
     def read(self, data: bytes) -> Line | None:
         """Takes the next line, without its line feed; None where a red line keeps it out. ImportInvalid."""
@@ -165,8 +170,14 @@ class Reader:
         self.refused += 1
         return replace(line, text=redacted)
 
+    def _one_more(self, kind: str) -> None:
+        self._facts[kind] += 1
+        if self._facts[kind] > MAX_FACT_LINES:
+            raise self._wrong(f"more than {MAX_FACT_LINES} lines of type {kind}; leave out those that count least")
+
     def _fact(self, line: FactLine) -> Line | None:
         self._once("fact", line.fact_id)
+        self._one_more("fact")
         self._known_runs(line.source_run_ids)
         try:
             return replace(line, text=facts.checked(line.text))
@@ -175,6 +186,7 @@ class Reader:
 
     def _candidate(self, line: CandidateLine) -> Line | None:
         self._once("candidate", line.candidate_id)
+        self._one_more("candidate")
         self._known_runs(line.source_run_ids)
         text = facts.proposed(line.text)
         if text is None or redline.category(line.text) or redline.category(text):

@@ -255,8 +255,9 @@ class Store(CoreStore, Protocol):
     async def import_scope(self, scope: Scope, prepared: Prepared, by: str, now_us: int) -> Brought:
         """Brings in what is not there yet, all or nothing, and lifts the tombstones of it; see docs/export.md.
 
-        `by` stands in the trail for facts that came without one. ImportInvalid; Unavailable where something deleted is
-        still being taken out.
+        Imports wait for one another; other writes go on between their steps. `by` stands in the trail for facts that
+        came without one. ImportInvalid; Unavailable where something deleted is still being taken out, or something that
+        the file goes with was deleted, or recorded, before all of it was there.
         """
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:

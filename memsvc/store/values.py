@@ -168,9 +168,9 @@ class UsageRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportBounds:
-    """Up to where an export goes: the last number of each table when it began, and the deletions counted till then.
+    """Up to where an export goes: the last number of each table when it began.
 
-    `sequences` are its runs in order, eight bytes each.
+    `sequences` are its runs in order, eight bytes each; `breaks` is how often something had ended an export by then.
     """
 
     scope: Scope
@@ -180,7 +180,7 @@ class ExportBounds:
     ops: int
     notices: int
     changes: int
-    deletions: int = 0
+    breaks: int = 0
 
     @property
     def runs(self) -> int:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from tests.faults.ledger import MARK, UNKNOWN, Ledger, State
 
 VISIBLE = "state > 0 AND tenant_id <> ''"
-"""Threads and scopes that were deleted are hidden first and taken out later."""
+"""Threads and scopes that were deleted are hidden first and taken out later; with a state below 0, an import stages."""
 
 PAGE_BYTES = 4096
 
@@ -79,9 +79,10 @@ _NEVER = {
     "a draft without its place, or the other way round": f"SELECT thread_id, draft_offset FROM {_THREADS} "
     "WHERE (draft = '') <> (draft_offset = 0)",
     "a checkpoint ahead of its thread": "SELECT thread_no, c.folded_upto FROM checkpoints AS c "
-    "JOIN threads AS t USING (thread_no) WHERE c.folded_upto > t.folded_upto",
+    "JOIN threads AS t USING (thread_no) WHERE state >= 0 AND c.folded_upto > t.folded_upto",
     "a checkpoint that does not cover what it counts": "SELECT thread_no, c.folded_upto FROM checkpoints AS c "
-    f"JOIN threads AS t USING (thread_no) WHERE c.folded_count <> {_COVERED.format(upto='c.folded_upto')}",
+    "JOIN threads AS t USING (thread_no) WHERE state >= 0 "
+    f"AND c.folded_count <> {_COVERED.format(upto='c.folded_upto')}",
     "a completed run that is not in the index": "SELECT run_id FROM runs JOIN scopes USING (scope_no) "
     "WHERE outcome = 1 AND tenant_id <> '' AND sequence NOT IN (SELECT sequence FROM recall_entries)",
     "an entry of the index without its run": "SELECT sequence FROM recall_entries "

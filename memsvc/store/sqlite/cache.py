@@ -1,8 +1,8 @@
 """What has been read and cannot change stays in memory for a while, within a bound.
 
-Only what bears a name that never means anything else belongs here: a run's sequence, the number of a page of the recall
-index. Whoever looks something up has learnt the name from a snapshot of its own, so that what was deleted is out of
-reach at the commit that deleted it. Nothing here is ever written to a file.
+Only what bears a name that never means anything else belongs here: a run's sequence as of the last import, the number
+of a page of the recall index. Whoever looks something up has learnt the name from a snapshot of its own, so that what
+was deleted is out of reach at the commit that deleted it. Nothing here is ever written to a file.
 """
 
 from __future__ import annotations

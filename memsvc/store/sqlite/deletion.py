@@ -16,7 +16,7 @@ from typing import NamedTuple
 from memsvc.errors import RunNotFound
 from memsvc.model import RECENT_RUNS, Scope
 from memsvc.rules.shown import title
-from memsvc.store.sqlite import core, recall
+from memsvc.store.sqlite import core, recall, staging
 from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_scope, forget_names
 from memsvc.store.values import DeletedScope
 
@@ -131,7 +131,10 @@ def sweep(db: sqlite3.Connection, secret: bytes) -> bool:
     ).fetchone():
         doomed_no, scope_no, *names, thread_no, hidden_no = row
         grave = _Grave(secret, Scope(*names), scope_no)
-        done = _sweep_thread(db, grave, thread_no) if hidden_no is None else _sweep_scope(db, grave, hidden_no)
+        if hidden_no == scope_no:
+            done = staging.sweep(db, hidden_no)
+        else:
+            done = _sweep_thread(db, grave, thread_no) if hidden_no is None else _sweep_scope(db, grave, hidden_no)
         if done:
             db.execute("DELETE FROM doomed WHERE doomed_no = ?", (doomed_no,))
             db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
@@ -194,10 +197,14 @@ def _sweep_scope(db: sqlite3.Connection, grave: _Grave, hidden_no: int) -> bool:
         if db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", (hidden_no, limit)).rowcount == limit:
             return False
     runs = db.execute(
-        "SELECT sequence, run_id FROM runs WHERE scope_no = ? LIMIT ?", (hidden_no, BATCH_LARGE_ROWS)
+        "SELECT sequence, run_id, state FROM runs JOIN threads USING (thread_no) WHERE runs.scope_no = ? LIMIT ?",
+        (hidden_no, BATCH_LARGE_ROWS),
     ).fetchall()
-    for sequence, run_id in runs:
-        grave.bury(db, "run", run_id)
+    for sequence, run_id, state in runs:
+        if state >= 0:
+            # What an import had not shown yet was never there.
+            grave.bury(db, "run", run_id)
+        recall.drop_waiting(db, [sequence])
         db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
     if runs:
         return False
@@ -234,6 +241,7 @@ def _take_out(db: sqlite3.Connection, grave: _Grave, scope_no: int, runs: Sequen
         grave.bury(db, "run", run_id)
     core.drop_sources(db, "SELECT value FROM json_each(?)", chosen)
     recall.unindex_runs(db, scope_no, [sequence for sequence, _ in runs])
+    recall.drop_waiting(db, [sequence for sequence, _ in runs])
     which = "WHERE sequence IN (SELECT value FROM json_each(?))"
     db.execute(
         "INSERT INTO deleted_usage SELECT scope_no, created_us, provider, input_tokens, output_tokens, cost_micros "

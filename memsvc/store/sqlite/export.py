@@ -2,7 +2,8 @@
 
 Nothing recorded after the first page is in an export: each table is read up to where it ended then. What people change
 meanwhile (a title, a fact) is told as it is when its page is read, and what is deleted meanwhile ends the export, so
-that no word of it is told any more (the store counts deletions, see store.py).
+that no word of it is told any more (the store counts deletions, see store.py). An import that shows what it staged ends
+one as well: its rows have numbers from before.
 """
 
 from __future__ import annotations

@@ -1,322 +1,288 @@
-"""An export into a scope, in one unit of work: all of it or nothing, and nothing that is there already.
+"""What a file brings to a scope: found out on a reader, chunk by chunk, as statements that the writer carries out.
 
 What is here stays as it is: a thread keeps its title, a fact its words. What is missing comes in, runs into the places
-where they stood, and the tombstones of all that comes back are lifted.
+where they stood, and the tombstones of all that comes back are lifted. All of it is staged (staging.py); what cannot be
+said before the last write stands in the `Plan` that goes there (showing.py).
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Collection, Iterator
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from memsvc.errors import ImportInvalid, Unavailable
 from memsvc.model import RECENT_RUNS, RunOutcome, Scope, ThreadState
+from memsvc.rules import ids
 from memsvc.rules.exportfile import (
     MAX_KEYS,
-    NOTICE_KINDS,
-    OP_KINDS,
     OUTCOMES,
-    DeletedUsageLine,
+    CandidateLine,
+    FactLine,
     Key,
     Line,
-    NoticeLine,
-    OpLine,
     RunLine,
     SummaryLine,
     ThreadLine,
     Tombstone,
 )
-from memsvc.store.sqlite import recall
-from memsvc.store.sqlite.deletion import shorten
-from memsvc.store.sqlite.importing_core import CoreImport
-from memsvc.store.sqlite.scopes import ensure_scope, lift, tombstone_keys
-from memsvc.store.values import Brought, ImportedRun, Prepared
+from memsvc.store.sqlite.importing_log import LogImport
+from memsvc.store.sqlite.recall import postings_of
+from memsvc.store.sqlite.scopes import tombstone_keys
+from memsvc.store.sqlite.staging import Group
+from memsvc.store.values import ImportedRun, Prepared
 
+MAX_MERGED_RUNS = 5_000
+"""Runs of one import for threads that are here already. Each is touched by the last write, which takes 24 µs for it."""
 MAX_SCANNED = 100_000
 """Numbers looked at for free ones between two runs; where none is found, what comes back stands behind the others."""
 
+Numbered = tuple[int, Line | ImportedRun]
 
-def import_scope(
-    db: sqlite3.Connection,
-    secret: bytes,
-    scope: Scope,
-    prepared: Prepared,
-    by: str,
-    now_us: int,
-) -> tuple[Brought, int]:
-    """See Store.import_scope. Also returns the scope's number."""
-    scope_no = ensure_scope(db, scope)
-    coming = _Import(db, secret, scope, scope_no, prepared)
-    core = CoreImport(db, secret, scope, scope_no)
-    for number, item in prepared.read():
-        if not core.take(item):
-            coming.take(number, item)
-    coming.settle()
-    core.settle(by, now_us)
-    return Brought(coming.threads, coming.runs, core.facts, core.candidates), scope_no
+_THREAD = "(SELECT thread_no FROM threads WHERE thread_id = ?)"
+_NEW_THREAD = """INSERT INTO threads (scope_no, thread_id, title, title_named, state, locale, created_us, updated_us)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+_NEW_RUN = f"""INSERT INTO runs (sequence, scope_no, thread_no, run_id, outcome, served_by, provider, model,
+        input_tokens, output_tokens, cost_micros, context_token_count, labels, created_us, ended_us, own_offset,
+        renderer, whole, shown, input, output)
+    VALUES (?, ?, {_THREAD}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# Bound to the run that the statement before it made.
+_NEW_ENTRY = "INSERT INTO recall_entries VALUES (?, ?, last_insert_rowid(), 0, ?)"
+_COUNTED = "UPDATE threads SET run_count = ?, last_sequence = ?, extracted_upto = ? WHERE thread_id = ?"
+_FOLDED = """UPDATE threads SET folded_upto = ?, folded_count = ?, summary = ?, summary_providers = ?,
+    revision = revision + 1 WHERE thread_id = ?"""
+_KEPT = f"INSERT OR REPLACE INTO checkpoints VALUES ({_THREAD}, ?, ?, ?, ?)"
+_NEW_TOMBSTONE = """INSERT INTO tombstones VALUES (?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET count = max(count, excluded.count)"""
 
 
-class _Import:
-    """Threads, runs and what they cost. Counts what is new."""
+@dataclass
+class Plan:
+    """What the last write does besides showing what was staged; holds ids and numbers, and of texts only facts."""
 
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        secret: bytes,
-        scope: Scope,
-        scope_no: int,
-        prepared: Prepared,
-    ) -> None:
-        self._db, self._secret, self._scope, self._scope_no = db, secret, scope, scope_no
-        self._runs_of = prepared.runs_of
-        self.threads = self.runs = 0
-        self._thread_nos: dict[str, int] = {}
+    scope_no: int
+    hidden_no: int
+    threads: int = 0
+    runs: int = 0
+    keys: dict[str, str] = field(default_factory=dict)
+    """The thread_key of each new thread that has one."""
+    standins: dict[str, int] = field(default_factory=dict)
+    """The threads that were here and get something, by id, with their numbers."""
+    lifted: list[tuple[str, bytes]] = field(default_factory=list)
+    """Tombstones of what comes back."""
+    usage: set[int] = field(default_factory=set)
+    """Rows of deleted_usage that are runs again."""
+    reopened: list[tuple[str, int]] = field(default_factory=list)
+    """Threads that come back, with memory's calls for them that had lost them."""
+    placed: bool = False
+    """Whether a run stands under a number that a deleted one may have had."""
+    core: list[FactLine | CandidateLine] = field(default_factory=list)
+
+
+class Import:
+    """Reads a file against a scope. Used from one thread at a time; reads, and writes nothing."""
+
+    def __init__(self, secret: bytes, scope: Scope, numbers: tuple[int, int], prepared: Prepared) -> None:
+        self.plan = Plan(*numbers)
+        self._secret, self._scope, self._prepared = secret, scope, prepared
+        self._scope_no, self._hidden_no = numbers
+        self._places: dict[str, int] = {}
+        self._keys: list[bytes] = []
+        self._buried = False
         self._new: dict[str, ThreadLine] = {}
-        self._added: dict[str, list[int]] = {}
-        self._places = places(db, scope_no, prepared.run_ids)
-        self._settled = False
-        self._seen: Counter[int] = Counter()
-        self._ops_before = self._last("memory_ops", "op_no")
-        self._usage_before = self._last("deleted_usage", "rowid")
+        self._entries = self._new_keys = self._merged = 0
+        self._log = LogImport(numbers, self.plan.reopened)
 
-    def take(self, number: int, item: Line | ImportedRun) -> None:
-        """Brings in line `number`. ImportInvalid, Unavailable."""
+    def begin(self, db: sqlite3.Connection) -> None:
+        """Learns what is here; before the first line."""
+        self._places = places(db, self._scope_no, self._prepared.run_ids)
+        self._keys = tombstone_keys(db, self._scope_no)
+        one = db.execute("SELECT 1 FROM tombstones WHERE scope_no = ? LIMIT 1", (self._scope_no,)).fetchone()
+        self._buried = one is not None
+        self._log.begin(db)
+
+    def groups(self, db: sqlite3.Connection, lines: Sequence[Numbered]) -> list[Group]:
+        """Returns what some lines have written, of those before them all being so. ImportInvalid, Unavailable."""
+        return [group for number, item in lines for group in self._line(db, number, item)]
+
+    def counted(self, db: sqlite3.Connection) -> list[Group]:
+        """Returns what puts the new threads right once all runs are written: counts, places in lists, cursors."""
+        groups: list[Group] = []
+        for thread_id, line in self._new.items():
+            runs = db.execute(
+                f"SELECT sequence FROM runs WHERE thread_no = {_THREAD} ORDER BY sequence", (thread_id,)
+            ).fetchall()
+            extracted = runs[line.extracted_run_count - 1][0] if line.extracted_run_count else 0
+            # Below zero until they are shown: nobody looks after a thread that has no runs yet.
+            last = -runs[-1][0] if runs else 0
+            groups.append(((_COUNTED, (-len(runs), last, extracted, thread_id)),))
+        return groups
+
+    def _line(self, db: sqlite3.Connection, number: int, item: Line | ImportedRun) -> Iterator[Group]:
         match item:
             case ImportedRun():
-                self._run(number, item)
-                return
+                yield from self._run(db, number, item)
             case ThreadLine():
-                self._thread(number, item)
-                return
-        if isinstance(item, SummaryLine):
-            self.settle()
-            self._summary(item)
-        elif isinstance(item, Key):
-            self._key(number, item)
-        elif isinstance(item, Tombstone):
-            self._tombstone(item)
-        elif isinstance(item, OpLine):
-            self._op(item)
-        elif isinstance(item, DeletedUsageLine):
-            self._deleted_usage(item)
-        elif isinstance(item, NoticeLine):
-            self._notice(item)
+                yield from self._thread(db, number, item)
+            case SummaryLine():
+                yield from self._summary(db, item)
+            case Key():
+                yield from self._key(number, item)
+            case Tombstone():
+                self._buried = True
+                yield ((_NEW_TOMBSTONE, (self._hidden_no, item.of, bytes.fromhex(item.digest), item.count)),)
+            case FactLine() | CandidateLine():
+                self.plan.core.append(item)
+            case _:
+                yield from self._log.line(item)
 
-    def settle(self) -> None:
-        """Puts the threads right that got runs: counts, places in lists, cursors. Done once, behind the last run."""
-        if self._settled:
+    def _key(self, number: int, line: Key) -> Iterator[Group]:
+        key = bytes.fromhex(line.key)
+        if key in self._keys:
             return
-        self._settled = True
-        for thread_id, line in self._new.items():
-            thread_no = self._thread_nos[thread_id]
-            extracted = self._nth(thread_no, line.extracted_run_count)
-            self._db.execute(
-                "UPDATE threads SET run_count = (SELECT count(*) FROM runs WHERE thread_no = :no), "
-                "last_sequence = coalesce((SELECT max(sequence) FROM runs WHERE thread_no = :no), 0), "
-                "extracted_upto = :upto WHERE thread_no = :no",
-                {"no": thread_no, "upto": extracted},
-            )
-        for thread_id, added in self._added.items():
-            if thread_id not in self._new:
-                # As after a deletion: the summary goes back to before the first run that it does not tell of.
-                shorten(self._db, self._thread_nos[thread_id], added, -len(added))
+        if len(self._keys) == MAX_KEYS:
+            raise ImportInvalid(number, f"the scope would hold tombstones under more than {MAX_KEYS} keys")
+        self._keys.append(key)
+        self._new_keys += 1
+        yield (("INSERT INTO tombstone_keys VALUES (?, ?, ?)", (self._hidden_no, self._new_keys, key)),)
 
-    def _last(self, table: str, number: str) -> int:
-        row = self._db.execute(f"SELECT max({number}) FROM {table} WHERE scope_no = ?", (self._scope_no,)).fetchone()
-        return row[0] or 0
+    def _lift(self, db: sqlite3.Connection, kind: str, name: str) -> bool:
+        """Notes which tombstones a thing has that comes back; returns whether there are any."""
+        if not self._buried:
+            return False
+        digests = [ids.first_tombstone(self._secret, self._scope, kind, name)]
+        digests += [ids.tombstone(key, kind, name) for key in self._keys]
+        found = db.execute(
+            f"SELECT DISTINCT digest FROM tombstones WHERE scope_no IN (?, ?) AND kind = ? "
+            f"AND digest IN ({', '.join('?' * len(digests))})",
+            (self._scope_no, self._hidden_no, kind, *digests),
+        ).fetchall()
+        self.plan.lifted += [(kind, digest) for (digest,) in found]
+        return bool(found)
 
-    def _lift(self, kind: str, name: str) -> bool:
-        return lift(self._db, self._secret, self._scope, self._scope_no, kind, name)
-
-    def _nth(self, thread_no: int, count: int) -> int:
-        """The sequence of a thread's run number `count`, 0 for none."""
-        if not count:
-            return 0
-        row = self._db.execute(
-            "SELECT sequence FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT 1 OFFSET ?", (thread_no, count - 1)
-        ).fetchone()
-        return row[0] if row else 0
-
-    def _thread(self, number: int, line: ThreadLine) -> None:
-        row = self._db.execute(
-            "SELECT thread_no, scope_no, tenant_id FROM threads JOIN scopes USING (scope_no) WHERE thread_id = ?",
+    def _thread(self, db: sqlite3.Connection, number: int, line: ThreadLine) -> Iterator[Group]:
+        row = db.execute(
+            "SELECT scope_no, tenant_id FROM threads JOIN scopes USING (scope_no) WHERE thread_id = ?",
             (line.thread_id,),
         ).fetchone()
         if row:
-            if row[2] == "":
+            if row[1] == "":
                 raise Unavailable("what was deleted is still being taken out")
-            if row[1] != self._scope_no:
+            if row[0] != self._scope_no:
                 raise ImportInvalid(number, "thread_id belongs to another scope; import into that one, or a new daemon")
-            self._thread_nos[line.thread_id] = row[0]
             return
-        self._lift("thread", line.thread_id)
-        made = self._db.execute(
-            "INSERT INTO threads (scope_no, thread_id, thread_key, title, title_named, state, locale, created_us, "
-            "updated_us) SELECT :scope_no, :thread_id, CASE WHEN EXISTS (SELECT 1 FROM threads "
-            # A key leads to one thread; where another has it by now, that one keeps it.
-            "WHERE scope_no = :scope_no AND thread_key = :key AND thread_key <> '') THEN '' ELSE :key END, "
-            ":title, :named, :state, :locale, :created_us, :updated_us",
-            {
-                "scope_no": self._scope_no,
-                "thread_id": line.thread_id,
-                "key": line.thread_key,
-                "title": line.title,
-                "named": line.title_named,
-                "state": ThreadState.ARCHIVED if line.archived else ThreadState.ACTIVE,
-                "locale": line.locale,
-                "created_us": line.created_us,
-                "updated_us": line.updated_us,
-            },
-        ).lastrowid
-        assert made is not None
-        self._thread_nos[line.thread_id] = made
+        self._lift(db, "thread", line.thread_id)
+        state = ThreadState.ARCHIVED if line.archived else ThreadState.ACTIVE
+        told = (line.title, line.title_named, -state, line.locale, line.created_us, line.updated_us)
         self._new[line.thread_id] = line
-        self.threads += 1
+        self.plan.threads += 1
+        if line.thread_key:
+            self.plan.keys[line.thread_id] = line.thread_key
+        yield ((_NEW_THREAD, (self._hidden_no, line.thread_id, *told)),)
 
-    def _run(self, number: int, item: ImportedRun) -> None:
+    def _standin(self, db: sqlite3.Connection, thread_id: str) -> Iterator[Group]:
+        """Makes a stand-in for a thread that is here, unless it has one."""
+        if thread_id in self.plan.standins:
+            return
+        row = db.execute(
+            "SELECT thread_no FROM threads WHERE thread_id = ? AND scope_no = ?", (thread_id, self._scope_no)
+        ).fetchone()
+        if not row:
+            raise Unavailable("what was deleted is still being taken out")
+        self.plan.standins[thread_id] = row[0]
+        yield ((_NEW_THREAD, (self._hidden_no, standin(thread_id), "", 0, -ThreadState.ACTIVE, "en", 0, 0)),)
+
+    def _run(self, db: sqlite3.Connection, number: int, item: ImportedRun) -> Iterator[Group]:
         line = item.line
-        row = self._db.execute(
+        row = db.execute(
             "SELECT thread_id, input, output, outcome, state FROM runs JOIN threads USING (thread_no) "
             "WHERE runs.scope_no = ? AND run_id = ?",
             (self._scope_no, line.run_id),
         ).fetchone()
         if row:
-            if not row[4]:
+            if row[4] <= 0:
                 raise Unavailable("what was deleted is still being taken out")
             if row[:4] != (line.thread_id, line.input, line.output, OUTCOMES[line.outcome]):
                 raise ImportInvalid(number, "another run of this scope has this run_id; delete that one first")
             return
-        thread_no = self._thread_nos[line.thread_id]
-        if self._lift("run", line.run_id):
-            self._forget_deleted_usage(line)
-        sequence = self._insert(thread_no, self._places.get(line.run_id), item)
-        if item.terms is not None:
-            recall.index_run(self._db, self._scope_no, thread_no, sequence, item.terms)
-        self._added.setdefault(line.thread_id, []).append(sequence)
-        self.runs += 1
+        if self._lift(db, "run", line.run_id):
+            self._note_deleted_usage(db, line)
+        home = line.thread_id
+        if home not in self._new:
+            yield from self._standin(db, home)
+            home = standin(home)
+            self._merged += 1
+            if self._merged > MAX_MERGED_RUNS:
+                raise ImportInvalid(
+                    number,
+                    f"more than {MAX_MERGED_RUNS} runs for threads that are here already; delete those threads first, "
+                    "or import the runs in parts, each a file with their threads",
+                )
+        self.plan.runs += 1
+        yield self._written(home, item)
 
-    def _insert(self, thread_no: int, place: int | None, item: ImportedRun) -> int:
+    def _written(self, home: str, item: ImportedRun) -> Group:
         line = item.line
-        sequence = self._db.execute(
-            """
-            INSERT INTO runs (sequence, scope_no, thread_no, run_id, outcome, served_by, provider, model, input_tokens,
-                              output_tokens, cost_micros, context_token_count, labels, created_us, ended_us,
-                              own_offset, renderer, whole, shown, input, output)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            (
-                *(place, self._scope_no, thread_no, line.run_id, RunOutcome(OUTCOMES[line.outcome])),
-                *(line.served_by, line.provider, line.model, line.input_tokens, line.output_tokens, line.cost_micros),
-                *(line.context_token_count, json.dumps(dict(line.labels), ensure_ascii=False, sort_keys=True)),
-                *(line.created_us, line.ended_us, line.own_offset, item.renderer, item.whole, item.shown),
-                *(line.input, line.output),
-            ),
-        ).lastrowid
-        assert sequence is not None
-        return sequence
+        place = self._places.get(line.run_id)
+        self.plan.placed |= place is not None
+        run: tuple[object, ...] = (
+            *(place, self._scope_no, home, line.run_id, RunOutcome(OUTCOMES[line.outcome])),
+            *(line.served_by, line.provider, line.model, line.input_tokens, line.output_tokens, line.cost_micros),
+            *(line.context_token_count, json.dumps(dict(line.labels), ensure_ascii=False, sort_keys=True)),
+            *(line.created_us, line.ended_us, line.own_offset, item.renderer, item.whole, item.shown),
+            *(line.input, line.output),
+        )
+        if item.terms is None:
+            return ((_NEW_RUN, run),)
+        self._entries += 1
+        postings = array("q", postings_of(self._entries, item.terms)).tobytes()
+        return ((_NEW_RUN, run), (_NEW_ENTRY, (self._hidden_no, self._entries, postings)))
 
-    def _forget_deleted_usage(self, line: RunLine) -> None:
+    def _note_deleted_usage(self, db: sqlite3.Connection, line: RunLine) -> None:
         """What a run had cost when it was deleted, it costs itself again."""
-        self._db.execute(
-            "DELETE FROM deleted_usage WHERE rowid = (SELECT rowid FROM deleted_usage WHERE scope_no = ? "
-            "AND created_us = ? AND provider = ? AND input_tokens = ? AND output_tokens = ? AND cost_micros = ? "
-            "LIMIT 1)",
+        rows = db.execute(
+            "SELECT rowid FROM deleted_usage WHERE scope_no = ? AND created_us = ? AND provider = ? "
+            "AND input_tokens = ? AND output_tokens = ? AND cost_micros = ?",
             (
                 *(self._scope_no, line.created_us, line.provider),
                 *(line.input_tokens, line.output_tokens, line.cost_micros),
             ),
-        )
-
-    def _summary(self, line: SummaryLine) -> None:
-        """Takes a summary over where the thread has exactly the runs it covers, no better one, and a window besides."""
-        thread_no = self._thread_nos[line.thread_id]
-        covered = self._db.execute(
-            "SELECT run_id, sequence FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT ?",
-            (thread_no, line.run_count),
         ).fetchall()
-        folded_count, run_count = self._db.execute(
-            "SELECT folded_count, run_count FROM threads WHERE thread_no = ?", (thread_no,)
-        ).fetchone()
-        if not folded_count < line.run_count <= run_count - RECENT_RUNS:
-            return
-        if [run_id for run_id, _ in covered] != list(self._runs_of[line.thread_id][: line.run_count]):
-            return
+        self.plan.usage.update([row for (row,) in rows if row not in self.plan.usage][:1])
+
+    def _summary(self, db: sqlite3.Connection, line: SummaryLine) -> Iterator[Group]:
+        """Takes a summary over where a new thread has exactly the runs it covers, and a window besides.
+
+        For a thread that was here the last write says so; what cannot be better than its own is left out here.
+        """
         providers = json.dumps(sorted(line.providers), ensure_ascii=False)
-        values = (covered[-1][1], line.run_count, line.text, providers)
-        self._db.execute(
-            "UPDATE threads SET folded_upto = ?, folded_count = ?, summary = ?, summary_providers = ?, "
-            "revision = revision + 1, draft = '', draft_offset = 0 WHERE thread_no = ?",
-            (*values, thread_no),
-        )
-        self._db.execute(
-            "INSERT OR REPLACE INTO checkpoints (thread_no, folded_upto, folded_count, summary, summary_providers) "
-            "VALUES (?, ?, ?, ?, ?)",
-            (thread_no, *values),
-        )
-
-    def _key(self, number: int, line: Key) -> None:
-        keys = tombstone_keys(self._db, self._scope_no)
-        if bytes.fromhex(line.key) in keys:
+        told = (line.run_count, line.text, providers)
+        if line.thread_id not in self._new:
+            (folded_count,) = db.execute(
+                "SELECT coalesce(max(folded_count), 0) FROM threads WHERE thread_id = ?", (line.thread_id,)
+            ).fetchone()
+            if line.run_count > folded_count:
+                yield from self._standin(db, line.thread_id)
+                yield ((_KEPT, (standin(line.thread_id), line.run_count, *told)),)
             return
-        if len(keys) == MAX_KEYS:
-            raise ImportInvalid(number, f"the scope would hold tombstones under more than {MAX_KEYS} keys")
-        self._db.execute(
-            "INSERT INTO tombstone_keys VALUES (?, ?, ?)", (self._scope_no, len(keys) + 1, bytes.fromhex(line.key))
-        )
-
-    def _tombstone(self, line: Tombstone) -> None:
-        self._db.execute(
-            "INSERT INTO tombstones VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = max(count, excluded.count)",
-            (self._scope_no, line.of, bytes.fromhex(line.digest), line.count),
-        )
-
-    def _op(self, line: OpLine) -> None:
-        thread_no = self._thread_nos[line.thread_id] if line.thread_id else None
-        told = (
-            *(OP_KINDS[line.op], line.provider, line.model, line.input_tokens, line.output_tokens, line.cost_micros),
-            *(line.error_reason, line.created_us, line.duration_ms),
-        )
-        columns = (
-            "kind, provider, model, input_tokens, output_tokens, cost_micros, error_reason, created_us, duration_ms"
-        )
-        there = self._db.execute(
-            f"SELECT op_no, thread_no FROM memory_ops WHERE scope_no = ? AND op_no <= ? "
-            f"AND ({columns}) = (?, ?, ?, ?, ?, ?, ?, ?, ?) ORDER BY op_no",
-            (self._scope_no, self._ops_before, *told),
+        run_ids = self._prepared.runs_of[line.thread_id]
+        covered = db.execute(
+            f"SELECT run_id, sequence FROM runs WHERE thread_no = {_THREAD} ORDER BY sequence LIMIT ?",
+            (line.thread_id, line.run_count),
         ).fetchall()
-        self._seen[hash(("op", *told))] += 1
-        nth = self._seen[hash(("op", *told))]
-        if nth > len(there):
-            self._db.execute(
-                f"INSERT INTO memory_ops (scope_no, thread_no, {columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (self._scope_no, thread_no, *told),
-            )
-        elif there[nth - 1][1] is None and thread_no:
-            # Its thread had been deleted, and is back.
-            self._db.execute("UPDATE memory_ops SET thread_no = ? WHERE op_no = ?", (thread_no, there[nth - 1][0]))
+        if line.run_count > len(run_ids) - RECENT_RUNS:
+            return
+        if [run_id for run_id, _ in covered] != list(run_ids[: line.run_count]):
+            return
+        upto = covered[-1][1]
+        yield (_FOLDED, (upto, *told, line.thread_id)), (_KEPT, (line.thread_id, upto, *told))
 
-    def _deleted_usage(self, line: DeletedUsageLine) -> None:
-        told = (line.created_us, line.provider, line.input_tokens, line.output_tokens, line.cost_micros)
-        (there,) = self._db.execute(
-            "SELECT count(*) FROM deleted_usage WHERE scope_no = ? AND rowid <= ? "
-            "AND (created_us, provider, input_tokens, output_tokens, cost_micros) = (?, ?, ?, ?, ?)",
-            (self._scope_no, self._usage_before, *told),
-        ).fetchone()
-        self._seen[hash(("usage", *told))] += 1
-        if self._seen[hash(("usage", *told))] > there:
-            self._db.execute("INSERT INTO deleted_usage VALUES (?, ?, ?, ?, ?, ?)", (self._scope_no, *told))
 
-    def _notice(self, line: NoticeLine) -> None:
-        self._db.execute(
-            "INSERT OR IGNORE INTO notices (scope_no, kind, from_provider, to_provider, occasion, text, created_us, "
-            "acknowledged_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(self._scope_no, NOTICE_KINDS[line.notice], line.from_provider, line.to_provider, line.occasion),
-                *(line.text, line.created_us, line.acknowledged_us),
-            ),
-        )
+def standin(thread_id: str) -> str:
+    """What the stand-in of a thread is called; no thread has an id like it."""
+    return f"for {thread_id}"
 
 
 def places(db: sqlite3.Connection, scope_no: int, order: Collection[str]) -> dict[str, int]:

@@ -1,14 +1,13 @@
-"""What an export says of the user, into a scope: facts, candidates and the trail. Who brings them in is a person, so
-texts that were rejected or deleted here come back with them.
+"""What an export says of the user, into a scope: facts and candidates. They are few, and so come in with the last write
+(showing.py). Who brings them in is a person, so texts that were rejected or deleted here come back with them.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 
 from memsvc.model import Scope
-from memsvc.rules.exportfile import CandidateLine, ChangeLine, FactLine
+from memsvc.rules.exportfile import CandidateLine, FactLine
 from memsvc.rules.facts import key
 from memsvc.store.core import NewFact
 from memsvc.store.sqlite.core import MILLION, add_sources, become, equal_candidates, insert_fact, json_names, room
@@ -24,20 +23,13 @@ class CoreImport:
         self._db, self._secret, self._scope, self._scope_no = db, secret, scope, scope_no
         self.facts = self.candidates = 0
         self._brought: list[tuple[str, str]] = []
-        self._changes: Counter[tuple[object, ...]] | None = None
 
-    def take(self, item: object) -> bool:
-        """Brings in a line that is one of these; False for any other."""
-        match item:
-            case FactLine():
-                self._fact(item)
-            case CandidateLine():
-                self._candidate(item)
-            case ChangeLine():
-                self._change(item)
-            case _:
-                return False
-        return True
+    def take(self, line: FactLine | CandidateLine) -> None:
+        """Brings a line in."""
+        if isinstance(line, FactLine):
+            self._fact(line)
+        else:
+            self._candidate(line)
 
     def settle(self, by: str, now_us: int) -> None:
         """Bounds the candidates, and names `by` in the trail for facts that came without one."""
@@ -95,18 +87,3 @@ class CoreImport:
         assert made is not None
         add_sources(self._db, "candidate", made, sequences_of(self._db, self._scope_no, line.source_run_ids))
         self.candidates += 1
-
-    def _change(self, line: ChangeLine) -> None:
-        if self._changes is None:
-            columns = "created_us, actor, change, item_id, text_before, text_after"
-            self._changes = Counter(
-                self._db.execute(f"SELECT {columns} FROM core_log WHERE scope_no = ?", (self._scope_no,)).fetchall()
-            )
-        told = (line.created_us, line.actor, line.change, line.item_id, line.text_before, line.text_after)
-        # Of equal entries as many as the file has, and none that is here already; the words of a fact that was deleted
-        # here since are gone from its entries, and come back with nothing but the fact.
-        bare = (*told[:4], "", "")
-        if self._changes[told] or (told[4:] != ("", "") and self._changes[bare]):
-            self._changes[told if self._changes[told] else bare] -= 1
-            return
-        note(self._db, self._scope_no, *told[1:4], line.created_us, line.text_before, line.text_after)

@@ -8,6 +8,7 @@ from memsvc.errors import NoticeNotFound
 from memsvc.model import MemoryOp, Notice, NoticeKind, OpKind, Scope, Usage
 from memsvc.store import NewNotice, NewOp, Page, UsageRow
 from memsvc.store.sqlite.scopes import ensure_scope, find_recorded, find_scope
+from memsvc.store.sqlite.staging import STAGING
 
 MAX_UNREAD_NOTICES = 100
 """Of a scope: a runner that names a new provider with every run fills no disk with them."""
@@ -88,7 +89,12 @@ def usage(
         scope_no, thread_no = find_scope(db, scope), None
     parameters = {"scope_no": scope_no, "thread_no": thread_no, "start": start_us, "end": end_us}
     one = "AND thread_no = :thread_no" if thread_id else ""
-    queries = [(False, _sums("runs", "thread_no", one)), (True, _sums("memory_ops", "thread_no", one))]
+    # What an import stages costs nothing yet, and counts once it is shown (see staging.py).
+    shown = (
+        "AND thread_no NOT IN (SELECT thread_no FROM threads WHERE scope_no IN "
+        f"(SELECT scope_no FROM scopes WHERE tenant_id = '' AND agent_id = '{STAGING}'))"
+    )
+    queries = [(False, _sums("runs", "thread_no", f"{one} {shown}")), (True, _sums("memory_ops", "thread_no", one))]
     if not thread_id:
         queries.append((False, _sums("deleted_usage", "NULL", "")))
     names = {None: ""} | dict(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from heapq import nlargest
 from itertools import accumulate, chain
@@ -53,6 +53,13 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     `counts` are its terms with how often each occurs (`rules.terms.count_terms`), of the user's own input without a
     context block and of the output. A scope holds 8,388,607 entries; runs beyond that are kept and not recalled.
     """
+    return index_entry(db, scope_no, thread_no, sequence, lambda entry_no: postings_of(entry_no, counts))
+
+
+def index_entry(
+    db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: int, postings_at: Callable[[int], list[int]]
+) -> bool:
+    """Does what `index_run` does for postings that are made for the number which the entry gets."""
     # An entry's number tells whether its postings are on pages: the number of a deleted one must not be given again.
     (last_no,) = db.execute(
         """SELECT max(coalesce((SELECT max(entry_no) FROM recall_entries WHERE scope_no = :no), 0),
@@ -62,7 +69,7 @@ def index_run(db: sqlite3.Connection, scope_no: int, thread_no: int, sequence: i
     entry_no = last_no + 1
     if entry_no > ENTRY_MASK:
         return False
-    postings = postings_of(entry_no, counts)
+    postings = postings_at(entry_no)
     db.execute(
         "INSERT INTO recall_entries VALUES (?, ?, ?, ?, ?)",
         (scope_no, entry_no, sequence, thread_no, array("q", postings).tobytes()),
@@ -119,6 +126,11 @@ def unindex_runs(db: sqlite3.Connection, scope_no: int, sequences: Sequence[int]
         (len(rows), waiting, scope_no),
     )
     db.execute("DELETE FROM recall_scopes WHERE scope_no = ? AND entries = 0", (scope_no,))
+
+
+def drop_waiting(db: sqlite3.Connection, sequences: Sequence[int]) -> None:
+    """Drops the entries of runs that an import brought and that wait beside the index (see staging.py)."""
+    db.executemany("DELETE FROM recall_entries WHERE sequence = ?", [(sequence,) for sequence in sequences])
 
 
 def search(

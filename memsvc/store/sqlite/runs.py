@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from memsvc.errors import Deleted, RunConflict
+from memsvc.errors import Deleted, RunConflict, Unavailable
 from memsvc.model import RECENT_RUNS, RunOutcome, Scope, ThreadState
 from memsvc.rules.context import Hit, Memory, PastRun
 from memsvc.rules.shown import Renderer
@@ -132,6 +132,8 @@ def _recorded_before(
     if not row:
         return None
     sequence, given, output, outcome, thread_id, state = row
+    if state < 0:
+        raise Unavailable("a run of that id is being imported")
     if not state:
         raise Deleted("run")
     named = find_thread(db, secret, scope, scope_no, ref).thread_id if any(ref) else thread_id
@@ -142,11 +144,14 @@ def _recorded_before(
 
 def _open_thread(db: sqlite3.Connection, scope_no: int, thread_id: str, prepared: PreparedRun, now_us: int) -> int:
     made = db.execute(
-        "INSERT INTO threads (scope_no, thread_id, title, locale, created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO threads (scope_no, thread_id, title, locale, created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (thread_id) DO NOTHING RETURNING thread_no",
         (scope_no, thread_id, prepared.title, prepared.locale, now_us, now_us),
-    ).lastrowid
-    assert made is not None
-    return made
+    ).fetchone()
+    if not made:
+        # It was looked for in vain before: what has it is staged (see staging.py).
+        raise Unavailable("the thread is being imported")
+    return int(made[0])
 
 
 def _last_provider(db: sqlite3.Connection, thread_no: int) -> str:
@@ -190,14 +195,18 @@ def _hits(
 
 def _past_runs(db: sqlite3.Connection, cache: Cache, renderer: Renderer, sequences: list[int]) -> list[PastRun]:
     """Returns recorded runs, in the order given. A run never changes, so what was read of one is kept."""
-    runs = {sequence: cache.get(("run", sequence)) for sequence in sequences}
+    if not sequences:
+        return []
+    # But a number may come to mean another: an import puts runs where deleted ones stood (see showing.py).
+    placed = db.execute("SELECT value FROM meta WHERE name = 'placed'").fetchone()
+    runs = {sequence: cache.get(("run", placed, sequence)) for sequence in sequences}
     if missing := [sequence for sequence, run in runs.items() if run is None]:
         rows = db.execute(_PAST_RUNS, {"renderer": renderer.renderer_id, "sequences": str(missing)})
         for row in rows.fetchall():
             run = _past_run(row, renderer)
             lines = (run.shown.input, run.shown.output, run.shown.gist_input, run.shown.gist_output)
             size_bytes = sum(4 * (len(line.text.before) + len(line.text.after)) for line in lines)
-            cache.put(("run", run.sequence), run, size_bytes)
+            cache.put(("run", placed, run.sequence), run, size_bytes)
             runs[run.sequence] = run
     return [run for sequence in sequences if (run := runs[sequence]) is not None]
 

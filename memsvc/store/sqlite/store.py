@@ -42,9 +42,10 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, deletion, export, extraction, folding, importing, ops, runs, scopes, threads
+from memsvc.store.sqlite import core, deletion, export, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.importer import Importer
 from memsvc.store.sqlite.janitor import Janitor
 from memsvc.store.sqlite.quick import QuickReads
 from memsvc.store.sqlite.settler import Settler
@@ -62,7 +63,8 @@ class SqliteStore:
         self._cache = Cache()
         self._janitor = Janitor(db)
         self._settler = Settler(db)
-        self._deletions: Counter[Scope] = Counter()
+        self._importer = Importer(db, self._janitor, self._settler)
+        self._breaks: Counter[Scope] = Counter()  # how often something was deleted, or shown by an import
         self._quick = QuickReads(db)
 
     @classmethod
@@ -77,6 +79,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See Store."""
+        await self._importer.stop()
         await self._settler.stop()
         await self._janitor.stop()
         self._quick.close()
@@ -174,11 +177,11 @@ class SqliteStore:
     ) -> tuple[T, int]:
         """Runs a unit that deletes; returns what it returned, and what the janitor calls it."""
         # Before, and not after: an export that reads what is left must know of it already.
-        self._deletions[scope] += 1
+        self._breaks[scope] += 1
         try:
             deleted = await self._write(unit, *args, **kwargs)
         except MemsvcError:
-            self._deletions[scope] -= 1  # nothing was deleted, and no export need end for it
+            self._breaks[scope] -= 1  # nothing was deleted, and no export need end for it
             raise
         return deleted, self._janitor.ask()
 
@@ -327,21 +330,19 @@ class SqliteStore:
 
     async def begin_export(self, scope: Scope) -> ExportBounds:
         """See Store."""
-        deletions = self._deletions[scope]
-        return replace(await self._db.read_slowly(export.bounds, scope), deletions=deletions)
+        breaks = self._breaks[scope]
+        return replace(await self._db.read_slowly(export.bounds, scope), breaks=breaks)
 
     async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
         """See Store."""
         page = await self._db.read_slowly(export.page, bounds, position)
-        if self._deletions[scope] != bounds.deletions:
-            raise Unavailable("something of this scope was deleted meanwhile, and what came so far is no export")
+        if self._breaks[scope] != bounds.breaks:
+            raise Unavailable("something of this scope was deleted or imported meanwhile: what came is no export")
         return page
 
     async def import_scope(self, scope: Scope, prepared: Prepared, by: str, now_us: int) -> Brought:
         """See Store."""
-        brought, scope_no = await self._write(importing.import_scope, self.secret, scope, prepared, by, now_us)
-        self._settler.ask(scope_no)
-        return brought
+        return await self._importer.bring(scope, prepared, by, now_us, lambda: self._breaks.update((scope,)))
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
         """See Store."""

@@ -1,7 +1,8 @@
 """What must hold of every database, whatever was said to it: `findings` tells what does not, and never a word that was.
 
 Reads, in the transaction that it is called in. Threads and scopes that are hidden (see deletion.py) are left out: they
-are being taken out.
+are being taken out. So are threads with a state below 0: an import stages them (see staging.py), and their runs bear
+the scope's number already.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NEVER = {
     f"JOIN {_THREADS.replace(' JOIN', ' USING (thread_no) JOIN', 1)} "
     f"(c.folded_upto > t.folded_upto OR c.folded_count <> {_COVERED.format(upto='c.folded_upto')})",
     "run {}: it is of another scope than its thread": "SELECT run_id FROM runs JOIN threads USING (thread_no) "
-    "WHERE runs.scope_no <> threads.scope_no",
+    "WHERE runs.scope_no <> threads.scope_no AND state >= 0",
     "run {}: it is completed and not in the index": "SELECT run_id FROM runs JOIN scopes USING (scope_no) "
     "WHERE outcome = 1 AND tenant_id <> '' AND sequence NOT IN (SELECT sequence FROM recall_entries) "
     f"AND {ENTRY_MASK} > (SELECT coalesce(max(entry_no), 0) FROM recall_entries AS e "
