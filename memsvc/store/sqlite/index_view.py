@@ -108,13 +108,18 @@ class View:
 
         The ends first: of a term in very many runs the latest stand last, on the deepest level's last pages.
         """
+        postings = self._waiting[posted.low : posted.high]
         wanted: list[tuple[int, int | None, int | None]] = []
         size = posted.high - posted.low
         whole: list[tuple[int, int]] = []
         for level, place in posted.places:
             numbers = level.numbers
             if place.first == place.last:
-                wanted.append((numbers[place.last], place.start, place.stop))
+                number = numbers[place.last]
+                if page := self._cache.get(number):  # as nearly all are
+                    postings += page[place.start : place.stop].tolist()
+                else:
+                    wanted.append((number, place.start, place.stop))
                 size += place.size
             elif level.level == 1:
                 wanted.append((numbers[place.first], place.start, None))
@@ -134,7 +139,8 @@ class View:
                 break
             wanted.append((number, None, None))
             size += page_size
-        postings = self._waiting[posted.low : posted.high]
+        if not wanted:
+            return postings
         pages = self._pages({number for number, _, _ in wanted})
         for number, start, stop in wanted:
             postings += pages[number][start:stop].tolist()
@@ -204,8 +210,11 @@ class View:
         """Finds where the terms stand on each level, unless that is remembered."""
         found = []
         needed: set[int] = set()
+        starts = {start for start, _ in spans}
         for level in self._levels:
             places = level.places
+            if starts <= places.keys():
+                continue
             for start, end in spans:
                 if start not in places:
                     last = bisect_left(level.firsts, end) - 1
