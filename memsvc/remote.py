@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import grpc
 
-from memsvc import config
+from memsvc import config, files
 from memsvc.errors import InvalidField, SettingWrong
 from memsvc.model import Scope
 from memsvc.rules import exportfile, recallfile
@@ -24,6 +24,8 @@ from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 
 PIECE_BYTES = 1 << 20
+NO_DAEMON = 69
+"""The exit status where no daemon answers, after `sysexits.h`."""
 STANDARD_INPUT = "recall_log.jsonl"
 """The name of a recall log that comes by standard input, as that of a file."""
 
@@ -32,13 +34,15 @@ def export(options: argparse.Namespace) -> int:
     """Writes a scope's export; a file has its name only when it is whole."""
     with ExitStack() as stack:
         parts = _export(options, stack)
-        return _written(options.file, lambda file: _answered(lambda: [file.write(part.data) for part in parts]))
+        return _written(
+            options.file, lambda file: _answered(options, lambda: [file.write(part.data) for part in parts])
+        )
 
 
 def bring(options: argparse.Namespace) -> int:
     """Imports a file, and prints what came of it."""
     with ExitStack() as stack:
-        return _bring(options, stack, _pieces(stack.enter_context(_opened(options.file))))
+        return _bring(options, stack, _pieces(stack.enter_context(files.opened(options.file))))
 
 
 def export_recall(options: argparse.Namespace) -> int:
@@ -62,13 +66,13 @@ def export_recall(options: argparse.Namespace) -> int:
                 file.write(spool.read(size))
             return 0
 
-        return _answered(take) or _written(options.file, fill)
+        return _answered(options, take) or _written(options.file, fill)
 
 
 def bring_recall(options: argparse.Namespace) -> int:
     """Imports a recall log, judged to its end before the daemon hears of it, and prints what came of it."""
     with ExitStack() as stack:
-        file = stack.enter_context(_opened(options.file))
+        file = stack.enter_context(files.opened(options.file))
         name = STANDARD_INPUT if options.file == "-" else Path(options.file).name
         reader = recallfile.Reader(Scope(options.tenant, options.agent, options.user), name, time.time_ns() // 1000)
         spool = stack.enter_context(_spool())
@@ -91,12 +95,13 @@ def _bring(options: argparse.Namespace, stack: ExitStack, pieces: Iterable[bytes
     def told() -> None:
         done = stub.ImportScope(_requests(_scope(options), pieces), metadata=metadata)
         refused = f"; a red line kept {done.refused_count} lines out" if done.refused_count else ""
+        no_room = f"; {done.no_room_count} facts found no room" if done.no_room_count else ""
         print(
             f"imported {done.thread_count} threads, {done.run_count} runs, {done.fact_count} facts and "
-            f"{done.candidate_count} candidates that were not there{refused}"
+            f"{done.candidate_count} candidates that were not there{refused}{no_room}"
         )
 
-    return _answered(told)
+    return _answered(options, told)
 
 
 def _written(name: str, fill: Callable[[IO[bytes]], int]) -> int:
@@ -119,11 +124,19 @@ def _written(name: str, fill: Callable[[IO[bytes]], int]) -> int:
     return status
 
 
-def _answered(call: Any) -> int:
-    """Makes a call; 0, or 1 with the daemon's own words where it refuses."""
+def _answered(options: argparse.Namespace, call: Any) -> int:
+    """Makes a call; 0, or 1 with the daemon's own words where it refuses, or 69 where none is there."""
     try:
         call()
     except grpc.RpcError as error:
+        # What a daemon says has its reason beside it; what gRPC says for it has none.
+        if error.code() is grpc.StatusCode.UNAVAILABLE and not error.trailing_metadata():
+            print(
+                f"memsvc: no daemon answers at {_address(options)}; see that one runs there (memsvc serve), that "
+                "--address or MEMSVC_LISTEN names it, and that --ca is given where it speaks TLS, and only there",
+                file=sys.stderr,
+            )
+            return NO_DAEMON
         print(f"memsvc: {error.code().name}: {error.details()}", file=sys.stderr)
         return 1
     return 0
@@ -154,26 +167,23 @@ def _may_be_plain(address: str) -> bool:
         return False
 
 
+def _address(options: argparse.Namespace) -> str:
+    return str(options.address or os.environ.get("MEMSVC_LISTEN", config.Settings.model_fields["listen"].default))
+
+
 def _daemon(options: argparse.Namespace, stack: ExitStack) -> tuple[Any, list[tuple[str, str]]]:
     """A stub for the daemon, and what says who calls."""
-    address = options.address or os.environ.get("MEMSVC_LISTEN", config.Settings.model_fields["listen"].default)
+    address = _address(options)
     if options.token_file and not options.ca and not _may_be_plain(address):
         why = f"the token would go to {address} in plain text; name the authority, or set MEMSVC_ALLOW_PLAINTEXT=true"
         raise SettingWrong("--ca", why)
     channel = stack.enter_context(
-        grpc.secure_channel(address, grpc.ssl_channel_credentials(_read(options.ca)))
+        grpc.secure_channel(address, grpc.ssl_channel_credentials(files.read(options.ca)))
         if options.ca
         else grpc.insecure_channel(address)
     )
-    token = _read(options.token_file).decode("ascii", "replace").strip() if options.token_file else ""
+    token = files.read(options.token_file).decode("ascii", "replace").strip() if options.token_file else ""
     return rpc.OpsServiceStub(channel), [("authorization", f"Bearer {token}")] if token else []
-
-
-def _opened(name: str) -> IO[bytes]:
-    try:
-        return sys.stdin.buffer if name == "-" else open(name, "rb")
-    except OSError as error:
-        raise InvalidField("FILE", f"{name} cannot be read: {error.strerror}") from None
 
 
 @contextmanager
@@ -185,10 +195,3 @@ def _spool() -> Iterator[IO[bytes]]:
     except OSError as error:
         why = f"it, or the folder of temporary files, cannot be read or written: {error.strerror}"
         raise InvalidField("FILE", why) from None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidField("FILE", f"{path} cannot be read: {error.strerror}") from None

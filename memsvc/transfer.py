@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memsvc import files
 from memsvc.errors import InvalidField, SettingWrong
 from memsvc.model import Scope
 
@@ -128,7 +129,7 @@ def _name(value: str) -> str:
 
 
 def _import(options: argparse.Namespace) -> int:
-    data = sys.stdin.buffer.read() if options.file == "-" else _read(Path(options.file))
+    data = files.read(options.file)
     print(asyncio.run(_bring(_scope(options), data)))
     return 0
 
@@ -223,13 +224,6 @@ async def _store(*, must_exist: bool = False) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidField("FILE", f"{path} cannot be read: {error.strerror}") from None
 
 
 def _scope(options: argparse.Namespace) -> Scope:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from memsvc.store.sqlite import export
+from memsvc.store import ThreadRef
+from memsvc.store.sqlite import deletion, export
+from memsvc.store.sqlite.store import SqliteStore
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
+from tests import staged
 from tests.conftest import Running, Start
 from tests.fakes.provider import FakeProvider
+from tests.model_of_threads import RENDERER, SCOPE
 from tests.papers import CREDENTIALS, OURS, THEIRS, bearer
 from tests.review import BLACK, GRADE, begun, nothing, propose
 from tests.talk import CANCELLED, FAILED, Talk, refusal
@@ -192,3 +197,25 @@ async def test_a_caller_that_leaves_holds_nothing_of_the_database(running: Runni
     assert not running.daemon.store.erasure_owed()
     call.cancel()
     assert len(of_type(await exported(running, scope), "run")) == 19
+
+
+async def test_an_export_has_the_tombstones_of_what_was_hidden_when_it_was_asked_for(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "memsvc.db", RENDERER, 1)
+    threads = [ThreadRef(await staged.record(store, f"r{n}", ThreadRef(thread_key=f"k{n}"))) for n in range(3)]
+    await staged.record(store, "r3", threads[0])
+    # As by a call whose caller has gone: hidden, and nobody has been asked to take it out.
+    db = store._db
+    await db.write(deletion.delete_thread, db.secret, SCOPE, threads[0].thread_id)
+    assert sorted(each["of"] for each in of_type(await staged.lines(store), "tombstone")) == [
+        "key",
+        "run",
+        "run",
+        "thread",
+    ]
+    await db.write(deletion.delete_scope, db.secret, SCOPE)
+    await staged.record(store, "new", ThreadRef())
+    assert (
+        sorted(each["of"] for each in of_type(await staged.lines(store), "tombstone"))
+        == ["key"] * 3 + ["run"] * 4 + ["thread"] * 3
+    )
+    await store.close()

@@ -320,3 +320,15 @@ async def test_a_message_that_names_another_scope_is_refused(running: Running, s
         svc.ImportScopeRequest(scope=pb.Scope(tenant_id="t", agent_id="a"), data=b"{}"),
     )
     assert (await refusal(running.ops.ImportScope(iter(parts)))).metadata == {"field": "scope"}
+
+
+async def test_facts_that_find_no_room_are_counted(running: Running, scope: pb.Scope) -> None:
+    facts = [
+        json.dumps(
+            {"type": "fact", "fact_id": f"f{n}", "text": f"用户读过第{n}本书", "created_us": 1, "last_used_us": 1}
+        )
+        for n in range(33)
+    ]
+    data = "\n".join([HEADER, *facts, end(HEADER, *facts)]).encode()
+    assert await imported(running, scope, data) == svc.ImportScopeResponse(fact_count=30, no_room_count=3)
+    assert await imported(running, scope, data) == svc.ImportScopeResponse(no_room_count=3)

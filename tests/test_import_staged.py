@@ -74,7 +74,7 @@ async def test_what_is_staged_is_seen_by_nobody(store: SqliteStore, data: bytes)
         for look in (store.get_thread, store.delete_thread):
             with pytest.raises(ThreadNotInScope):
                 await look(SCOPE, staged)
-        assert await halfway.end() == (THREADS, THREADS * TURNS, 1, 0)
+        assert await halfway.end() == (THREADS, THREADS * TURNS, 1, 0, 0)
     assert (await store.get_thread(SCOPE, staged)).run_count == TURNS
     assert (await store.get_thread(SCOPE, mine)).thread_key == "k1"
     assert len(await store.due_threads()) == THREADS
@@ -148,7 +148,7 @@ async def test_a_scope_that_is_deleted_in_between_stays_deleted(store: SqliteSto
     await is_clean(store)
     # Of what was never there nothing is remembered; what was is.
     assert await rows(store, "SELECT count(*) FROM tombstones WHERE kind = 'run'") == [(1,)]
-    assert await bring(store, store, data) == (THREADS, THREADS * TURNS, 1, 0)
+    assert await bring(store, store, data) == (THREADS, THREADS * TURNS, 1, 0, 0)
 
 
 async def test_an_import_of_another_scope_leaves_a_deletion_alone(store: SqliteStore, data: bytes) -> None:
@@ -181,7 +181,7 @@ async def test_a_deletion_in_between_is_behind_the_import_or_ends_it(store: Sqli
     assert threads["r1-2"] not in {run.thread_id for run in await every_run(store)}
     await is_clean(store)
     # Then it all comes back, into place.
-    assert await bring(store, store, data) == (1, TURNS + 1, 0, 0)
+    assert await bring(store, store, data) == (1, TURNS + 1, 0, 0, 0)
     assert {run.run_id: run.thread_id for run in await every_run(store)} == threads
     thread = (await store.list_runs(SCOPE, threads["r0-1"], Page(0, 200), False, 0, 1 << 20))[0]
     assert [run.run_id for run in thread] == [f"r0-{turn}" for turn in range(TURNS)]
@@ -204,7 +204,7 @@ async def test_runs_that_come_back_stand_before_one_recorded_meanwhile(store: Sq
 
 async def test_two_imports_of_one_file_at_once_bring_it_once(store: SqliteStore, data: bytes) -> None:
     answers = await asyncio.gather(bring(store, store, data), bring(store, store, data))
-    assert sorted(answers) == [(0, 0, 0, 0), (THREADS, THREADS * TURNS, 1, 0)]
+    assert sorted(answers) == [(0, 0, 0, 0, 0), (THREADS, THREADS * TURNS, 1, 0, 0)]
     await is_clean(store)
 
 

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "memsvc"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "log", "v1"),
-    ("model", "config", "tokens", "worker"),
+    ("model", "config", "files", "tokens", "worker"),
     ("auth", "rules", "tls"),
     ("llm", "store"),
     ("metrics", "retention"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,17 @@ def test_a_token_is_not_sent_in_plain_text_to_another_machine(
     told = capsys.readouterr().err
     assert "--ca" in told
     assert "msv_secret" not in told
+
+
+def test_a_command_to_a_daemon_that_is_not_there_says_where_it_asked_and_what_to_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    (tmp_path / "file").write_bytes(log(ZH))
+    for command in ("export", "import", "export-recall", "import-recall"):
+        asked = [command, "--tenant", "a", "--agent", "b", "--address", address, str(tmp_path / "file")]
+        assert main(asked) == 69, command
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert all(word in told.err for word in (address, "memsvc serve", "MEMSVC_LISTEN", "--ca")), told.err

@@ -140,6 +140,7 @@ class OpsService(rpc.OpsServiceServicer):
             fact_count=done.brought.facts,
             candidate_count=done.brought.candidates,
             refused_count=done.refused,
+            no_room_count=done.brought.no_room,
         )
 
     async def DeleteScope(self, request: svc.DeleteScopeRequest, context: Call) -> svc.DeleteScopeResponse:

@@ -244,7 +244,7 @@ class Store(CoreStore, Protocol):
         """Returns the scopes of these tenants (None: of all) that hold anything, and the position behind the last."""
 
     async def begin_export(self, scope: Scope) -> ExportBounds:
-        """Returns up to where an export that begins now goes."""
+        """Returns up to where an export that begins now goes; waits for what is being taken out, but not for ever."""
 
     async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
         """Returns the next lines of an export, some hundred kilobytes.

@@ -230,12 +230,13 @@ class Prepared(Protocol):
 
 
 class Brought(NamedTuple):
-    """How much an import brought that was not there."""
+    """How much an import brought that was not there, and how many facts of it found no room."""
 
     threads: int
     runs: int
     facts: int
     candidates: int
+    no_room: int
 
 
 class Verified(NamedTuple):

@@ -1587,12 +1587,15 @@ class ImportScopeResponse(_message.Message):
     FACT_COUNT_FIELD_NUMBER: _builtins.int
     CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     REFUSED_COUNT_FIELD_NUMBER: _builtins.int
+    NO_ROOM_COUNT_FIELD_NUMBER: _builtins.int
     thread_count: _builtins.int
     run_count: _builtins.int
     fact_count: _builtins.int
     candidate_count: _builtins.int
     refused_count: _builtins.int
     """Lines that a red line kept out."""
+    no_room_count: _builtins.int
+    """Facts that were not there and found no room: a scope keeps 30."""
     def __init__(
         self,
         *,
@@ -1601,10 +1604,11 @@ class ImportScopeResponse(_message.Message):
         fact_count: _builtins.int = ...,
         candidate_count: _builtins.int = ...,
         refused_count: _builtins.int = ...,
+        no_room_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "fact_count", b"fact_count", "refused_count", b"refused_count", "run_count", b"run_count", "thread_count", b"thread_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "fact_count", b"fact_count", "no_room_count", b"no_room_count", "refused_count", b"refused_count", "run_count", b"run_count", "thread_count", b"thread_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -122,6 +122,12 @@ def owes(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM doomed LIMIT 1").fetchone() is not None
 
 
+def hides(db: sqlite3.Connection, scope: Scope) -> bool:
+    """Tells whether anything of a scope is hidden and still to be taken out; its runs have no tombstones yet."""
+    row = db.execute("SELECT 1 FROM doomed WHERE scope_no = ? LIMIT 1", (find_scope(db, scope),)).fetchone()
+    return row is not None
+
+
 def sweep(db: sqlite3.Connection, secret: bytes) -> bool:
     """Takes out some of what is doomed, for about `STEP_MS`; returns whether more is left."""
     until = time.monotonic() + STEP_MS / 1000

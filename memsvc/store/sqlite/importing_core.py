@@ -21,7 +21,7 @@ class CoreImport:
 
     def __init__(self, db: sqlite3.Connection, secret: bytes, scope: Scope, scope_no: int) -> None:
         self._db, self._secret, self._scope, self._scope_no = db, secret, scope, scope_no
-        self.facts = self.candidates = 0
+        self.facts = self.candidates = self.no_room = 0
         self._brought: list[tuple[str, str]] = []
 
     def take(self, line: FactLine | CandidateLine) -> None:
@@ -47,7 +47,10 @@ class CoreImport:
             "SELECT 1 FROM facts WHERE scope_no = ? AND (fact_id = ? OR wording = ?)",
             (self._scope_no, line.fact_id, wording),
         )
-        if there.fetchone() or room(self._db, self._scope_no) <= 0:
+        if there.fetchone():
+            return
+        if room(self._db, self._scope_no) <= 0:
+            self.no_room += 1
             return
         lift(self._db, self._secret, self._scope, self._scope_no, "fact", wording)
         new = NewFact(line.fact_id, line.text, line.confirmed_by)

@@ -61,7 +61,7 @@ def show(
         core.take(line)
     core.settle(by, now_us)
     db.execute("UPDATE scopes SET agent_id = ? WHERE scope_no = ?", (STAGED, plan.hidden_no))
-    return Brought(plan.threads, plan.runs, core.facts, core.candidates)
+    return Brought(plan.threads, plan.runs, core.facts, core.candidates, core.no_room)
 
 
 def _bury(db: sqlite3.Connection, plan: Plan) -> None:

@@ -330,7 +330,12 @@ class SqliteStore:
 
     async def begin_export(self, scope: Scope) -> ExportBounds:
         """See Store."""
+        if await self._read(deletion.hides, scope):
+            # What is hidden has left no tombstone yet, and an export without it would bring deleted runs back.
+            await self._janitor.done(self._janitor.ask())
         breaks = self._breaks[scope]
+        if await self._read(deletion.hides, scope):
+            raise Unavailable("what was deleted in this scope is still being taken out")
         return replace(await self._db.read_slowly(export.bounds, scope), breaks=breaks)
 
     async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
