@@ -228,7 +228,7 @@ def test_a_gain_has_a_level_that_rises_with_the_count_and_falls_with_the_length(
 @given(st.sampled_from(Kind), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_weight_is_positive_and_falls_with_the_runs_that_have_the_term(kind: Kind, found: int, more: int) -> None:
     entries = max(found + more, 1)
-    assert 0 < weight(kind, min(found + 1, entries), entries) <= weight(kind, found, entries) <= 7
+    assert 0 < weight(kind, min(found + 1, entries), entries) <= weight(kind, found, entries) <= 7.2
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 2))
@@ -276,6 +276,24 @@ def test_a_date_counts_for_a_run_of_that_day_and_not_against_one_of_another() ->
         {at: 1.0 for at, t in enumerate(without) if t.term == "早报"}, 10
     )
     assert bears("早报 5月8日", 早报=1.0) == alone < plain
+
+
+@given(st.sampled_from(["数据备份", "早报 5月8日", "C盘快满了", "的早", "dog food 2.3"]), st.data())
+def test_worths_may_be_changed_afterwards(query: str, data: st.DataObject) -> None:
+    terms = query_terms(query)
+    worths = [data.draw(st.lists(st.floats(0.1, 7), min_size=len(terms), max_size=len(terms))) for _ in range(2)]
+    gains = {at: data.draw(st.floats(0.1, 1.6)) for at in range(len(terms)) if data.draw(st.booleans())}
+    first, fresh = Bearing(terms, worths[0]), Bearing(terms, worths[1])
+    before = first.score(gains, 10)
+    assert first.weighed(worths[1]).score(gains, 10) == fresh.score(gains, 10)
+    assert first.score(gains, 10) == before
+
+
+def test_a_pair_that_one_other_run_has_is_no_rarer_in_a_score_than_its_kind() -> None:
+    for kind in (Kind.PAIR, Kind.LOOSE):
+        rare, usual = (weight(kind, found, 100_000) for found in (5, 2_000))
+        assert rare > usual
+        assert steady(kind, rare) == steady(kind, weight(kind, 1, 1)) < rare
 
 
 def test_a_query_without_a_term_bears_on_nothing() -> None:

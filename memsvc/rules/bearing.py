@@ -19,49 +19,43 @@ _CHARACTER_WORTH = 0.3  # of a pair's: what a character by itself says where a p
 class Bearing:
     """Made once for a query, by its terms and what each is worth; then asked of each run."""
 
-    __slots__ = ("_characters", "_dates", "_finds", "_parts", "_total", "_weight", "_worths")
+    __slots__ = ("_characters", "_dates", "_finds", "_parts", "_shape", "_total", "_weight", "_worths")
 
     def __init__(self, terms: Sequence[QueryTerm], worths: Sequence[float]) -> None:
+        self._weigh(_Shape(terms), worths)
+
+    def weighed(self, worths: Sequence[float]) -> Bearing:
+        """Returns the same for other worths of the terms."""
+        other = Bearing.__new__(Bearing)
+        other._weigh(self._shape, worths)
+        return other
+
+    def _weigh(self, shape: _Shape, worths: Sequence[float]) -> None:
+        self._shape, self._characters, self._dates = shape, shape.single, shape.dates
         self._worths = worths
         self._total = sum(worths)
-        self._characters = frozenset([at for at, term in enumerate(terms) if term.kind is Kind.CHAR])
-        self._dates = [at for at, term in enumerate(terms) if term.kind is Kind.DATE]
-        # The characters that are asked about, and what each weighs: half a pair, since the pair's other character has
-        # the other half; one between function words has but loose pairs, and one by itself has none.
-        parts: dict[str, int] = {}
-        weights: list[float] = []
-        ranks: list[int] = []
-        of_terms = [_topics(term.term) if term.kind in _RANK else () for term in terms]
-        halves = [worth / 2 if term.kind is Kind.PAIR else worth for term, worth in zip(terms, worths, strict=True)]
-        for term, topics, half in zip(terms, of_terms, halves, strict=True):
-            rank = _RANK.get(term.kind, 0)
-            for character in topics:
-                part = parts.setdefault(character, len(weights))
-                if part == len(weights):
-                    weights.append(half)
-                    ranks.append(rank)
-                elif rank > ranks[part]:
-                    weights[part], ranks[part] = half, rank
-                elif rank == ranks[part] and half > weights[part]:
-                    weights[part] = half
-        # For each term, the parts of the question that it finds, and what it is worth to each. A word is one by itself.
-        self._finds: list[list[tuple[int, float]]] = []
+        # Half a pair, since the pair's other character has the other half.
+        halves = list(worths)
+        for at in shape.pairs:
+            halves[at] /= 2
+        weights = [0.0] * shape.characters
+        for at, part in shape.weighing:
+            if (half := halves[at]) > weights[part]:
+                weights[part] = half
+        # For each term, the parts of the question that it finds, and what it is worth to each.
+        finds: list[list[tuple[int, float]]] = [[] for _ in worths]
+        for at, part in shape.finding:
+            half, weight = halves[at], weights[part]
+            finds[at].append((part, half if half < weight else weight))
+        for at, part in shape.beside:
+            finds[at].append((part, _CHARACTER_WORTH * weights[part]))
+        if weights:
+            for at in shape.words:
+                finds[at].append((len(weights), worths[at]))
+                weights.append(worths[at])
+        self._finds = finds
         self._parts = len(weights)
         self._weight = sum(weights)
-        for term, topics, half in zip(terms, of_terms, halves, strict=True):
-            finds = []
-            for character in topics:
-                part = parts[character]
-                weight = weights[part]
-                beside_pairs = term.kind is Kind.CHAR and ranks[part] > _RANK[Kind.CHAR]
-                finds.append((part, _CHARACTER_WORTH * weight if beside_pairs else min(half, weight)))
-            self._finds.append(finds)
-        if parts:
-            for at, term in enumerate(terms):
-                if not self._finds[at] and term.kind is not Kind.DATE:
-                    self._finds[at].append((self._parts, worths[at]))
-                    self._parts += 1
-                    self._weight += worths[at]
 
     def score(self, gains: Mapping[int, float], terms: int) -> float:
         """Returns the score, 0 to 1, of a run of `terms` distinct terms, in which these of the query have a gain."""
@@ -84,8 +78,40 @@ class Bearing:
         return score(evidence, total, sum(found) / self._weight)
 
 
-_RANK = {Kind.PAIR: 2, Kind.LOOSE: 1, Kind.CHAR: 0}
-"""The kinds that are made of characters; of those that a character stands in, the highest say what it weighs."""
+_RANK = {Kind.PAIR: 3, Kind.LOOSE: 2, Kind.CHAR: 1}
+"""The kinds that are made of characters; of those that a character stands in, the highest say what it weighs: one
+between function words has but loose pairs, and one by itself has none."""
+
+
+class _Shape:
+    """How the terms of a question, by their places in it, stand to its parts: its characters, and each of its words."""
+
+    __slots__ = ("beside", "characters", "dates", "finding", "pairs", "single", "weighing", "words")
+
+    def __init__(self, terms: Sequence[QueryTerm]) -> None:
+        self.single = frozenset([at for at, term in enumerate(terms) if term.kind is Kind.CHAR])
+        self.dates = [at for at, term in enumerate(terms) if term.kind is Kind.DATE]
+        self.pairs = [at for at, term in enumerate(terms) if term.kind is Kind.PAIR]
+        self.words: list[int] = []
+        parts: dict[str, int] = {}
+        ranks: list[int] = []
+        members: list[tuple[int, int, int]] = []
+        for at, term in enumerate(terms):
+            rank = _RANK.get(term.kind, 0)
+            topics = _topics(term.term) if rank else ()
+            for character in topics:
+                part = parts.setdefault(character, len(ranks))
+                if part == len(ranks):
+                    ranks.append(rank)
+                elif rank > ranks[part]:
+                    ranks[part] = rank
+                members.append((rank, at, part))
+            if not topics and term.kind is not Kind.DATE:
+                self.words.append(at)
+        self.characters = len(ranks)
+        self.weighing = [(at, part) for rank, at, part in members if rank == ranks[part]]
+        self.finding = [(at, part) for rank, at, part in members if rank > 1 or ranks[part] == 1]
+        self.beside = [(at, part) for rank, at, part in members if rank == 1 < ranks[part]]
 
 
 @lru_cache(maxsize=16_384)

@@ -32,7 +32,7 @@ _PRIOR_SHARE = {
     Kind.CHAR: 0.02,
     Kind.DATE: 0.003,
 }
-_WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3, Kind.DATE: 0.6}
+_WORTH = {Kind.WORD: 1, Kind.SHORT: 1, Kind.PAIR: 1, Kind.LOOSE: 0.5, Kind.CHAR: 0.3, Kind.DATE: 1}
 _RARE = 6.0  # a term of this logarithm, in one run of 400, weighs as much
 _EVENNESS = 0.75  # below 1, common terms come nearer to rare ones, so that no weight hangs on a few runs more or less
 
@@ -47,6 +47,9 @@ _PRIOR_WEIGHT = {kind: _weight(kind, share) for kind, share in _PRIOR_SHARE.item
 _STEADY = {kind: _PRIOR_WEIGHT[kind] for kind in (Kind.SHORT, Kind.CHAR, Kind.DATE)} | {
     Kind.WORD: _weight(Kind.WORD, 0.01)
 }
+# Among the runs of a scope, a pair that few have is a name more often than two words that happen to meet.
+_LEAST_SHARE = _PRIOR_SHARE | {kind: _PRIOR_SHARE[kind] / 4 for kind in (Kind.PAIR, Kind.LOOSE)}
+_MOST_WEIGHT = {kind: _weight(kind, share) for kind, share in _LEAST_SHARE.items()}
 _PRIOR_RUNS = 50  # how many runs the prior outweighs
 _MAX_SHARE = 0.2  # a name that everybody mentions still says whom a question is about; above it nothing counts less
 _FEW_TERMS = 4  # beside characters; a query of fewer looks its characters up as well
@@ -85,22 +88,23 @@ def divide(terms: Sequence[QueryTerm]) -> tuple[list[QueryTerm], list[QueryTerm]
 
 
 def weight(kind: Kind, found: int, entries: int) -> float:
-    """Returns what a term of a query is worth that `found` of the scope's `entries` have; above 0, at most 6.3.
+    """Returns what a term weighs in the order that `found` of the scope's `entries` have; above 0, at most 7.2.
 
     The entry in question does not speak against the term, so one is taken off: in a scope of one run nothing is
-    common. Single characters are judged by their kind alone. No term counts as rarer than its kind, so that a hundred
-    thousand runs in which it is missing change nothing.
+    common. Single characters are judged by their kind alone.
     """
     if kind is Kind.CHAR or found <= 1:
-        return _PRIOR_WEIGHT[kind]
-    prior = _PRIOR_SHARE[kind]
-    share = (found - 1 + _PRIOR_RUNS * prior) / (entries - 1 + _PRIOR_RUNS)
-    return _weight(kind, min(max(share, prior), _MAX_SHARE))
+        return _MOST_WEIGHT[kind]
+    share = (found - 1 + _PRIOR_RUNS * _PRIOR_SHARE[kind]) / (entries - 1 + _PRIOR_RUNS)
+    return _weight(kind, min(max(share, _LEAST_SHARE[kind]), _MAX_SHARE))
 
 
 def steady(kind: Kind, weight: float) -> float:
-    """Returns what a term of this kind counts in a score, given what it weighs among the runs of its scope."""
-    return _STEADY.get(kind, weight)
+    """Returns what a term of this kind counts in a score, given what it weighs among the runs of its scope.
+
+    No term counts as rarer than its kind, so that a hundred thousand runs in which it is missing change nothing.
+    """
+    return _STEADY.get(kind) or min(weight, _PRIOR_WEIGHT[kind])
 
 
 def neighbour_share(terms: int) -> float:

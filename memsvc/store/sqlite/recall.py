@@ -193,7 +193,7 @@ def _find(
     found.sort(key=itemgetter(0, 1), reverse=True)
     shown = [each for each in found if each[1] not in exclude_sequences][:limit]
     steadied = [steady(term.kind, worth) for term, worth in zip(terms, worths, strict=True)]
-    scale = bearing if steadied == worths else Bearing(terms, steadied)
+    scale = bearing if steadied == worths else bearing.weighed(steadied)
     scores = accumulate((scale.score(gains, size) for _, _, gains, size in shown), min)
     return [Hit(sequence, score) for (_, sequence, _, _), score in zip(shown, scores, strict=True)]
 
