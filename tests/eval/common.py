@@ -35,7 +35,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def wilson(hits: int, total: int) -> tuple[float, float]:
+def wilson(hits: float, total: int) -> tuple[float, float]:
     """Returns the 95% interval of a share by Wilson's score; of nothing at all, everything from 0 to 1."""
     if not total:
         return 0.0, 1.0
@@ -46,12 +46,12 @@ def wilson(hits: int, total: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def share(hits: int, total: int) -> str:
+def share(hits: float, total: int) -> str:
     """Returns a share with its count and interval, `97.5% (39/40, 87.1 to 99.6)`."""
     if not total:
         return "none to measure"
     low, high = wilson(hits, total)
-    return f"{hits / total:.1%} ({hits}/{total}, {low * 100:.1f} to {high * 100:.1f})"
+    return f"{hits / total:.1%} ({hits:g}/{total}, {low * 100:.1f} to {high * 100:.1f})"
 
 
 def verdict(met: bool) -> str:

@@ -73,19 +73,15 @@ class Answer:
 
 def run(data: Path) -> bool:
     """Prints a table for each set and the threshold's curve; returns whether every target is met."""
-    found, injected, curve, missed = [], [], [], []
+    found, injected, curve, reached = [], [], [], []
     for name, targets in TARGETS.items():
         answers, milliseconds = _ask(name, data / "recall" / name)
         figures = _figures(answers)
-        for figure, target in targets.items():
-            met = figures[figure] <= target if figure == "FP95" else figures[figure] >= target
-            if not met:
-                missed.append((name, figure, f"{figures[figure]:.4f}", f"{target}"))
-        met_all = not any(row[0] == name for row in missed)
-        found.append([name, *(f"{value:.3f}" for value in figures.values()), f"{milliseconds:.2f}", verdict(met_all)])
+        reached += [_reached(name, answers, figure, figures[figure], target) for figure, target in targets.items()]
+        found.append([name, *(f"{value:.3f}" for value in figures.values()), f"{milliseconds:.2f}"])
         injected.append([name, *_at_threshold(answers)])
         curve.append([name, *(_kept_and_injected(answers, threshold) for threshold in THRESHOLDS)])
-    print_table("Recall: what is found", ["set", *figures, "ms", "targets"], found)
+    print_table("Recall: what is found", ["set", *figures, "ms"], found)
     print_table(
         f"At the threshold {THRESHOLD}: of the answerable, something relevant and anything; of the others, anything",
         ["set", "relevant", "anything", "unanswerable", "adversarial"],
@@ -96,9 +92,19 @@ def run(data: Path) -> bool:
         ["set", *map(str, THRESHOLDS)],
         curve,
     )
-    if missed:
-        print_table("Missed", ["set", "figure", "reached", "target"], missed)
-    return not missed
+    print_table("Recall: what is to be reached", ["set", "figure", "reached", "target", ""], reached)
+    return not any(row[-1] == verdict(False) for row in reached)
+
+
+def _reached(name: str, answers: Sequence[Answer], figure: str, value: float, target: float) -> list[str]:
+    """A row of what is to be reached: FP95 at the most, the others at the least."""
+    if figure == "FP95":
+        asked, sign, met = len(_unanswerable(answers)), "≤", value <= target
+    else:
+        asked, sign, met = sum(a.query["answerable"] for a in answers), "≥", value >= target
+    # Recall is a mean of shares, whose interval is at most as wide as that of one share.
+    hits = value * asked if figure.startswith("recall") else round(value * asked)
+    return [name, figure, share(hits, asked), f"{sign} {target:.1%}", verdict(met)]
 
 
 def _ask(name: str, folder: Path) -> tuple[list[Answer], float]:
