@@ -113,10 +113,19 @@ def sweep(db: sqlite3.Connection, hidden_no: int) -> bool:
 
 
 def adopt(db: sqlite3.Connection) -> bool:
-    """Lets waiting entries of the index enter it, or settles it, for one step; returns whether more are left.
+    """Lets waiting entries of the index enter it, for about `STEP_MS`; returns whether more are left.
 
     What is due is seen from the database, and each call leaves every entry in one place: it can be killed anywhere.
     """
+    until = time.monotonic() + STEP_MS / 1000
+    while _adopt_some(db):
+        if time.monotonic() > until:
+            return True
+    return False
+
+
+def _adopt_some(db: sqlite3.Connection) -> bool:
+    """Settles the index by a step, or lets a few entries enter it; returns whether there was anything to do."""
     row = db.execute("SELECT scope_no FROM scopes WHERE tenant_id = '' AND agent_id = ?", (STAGED,)).fetchone()
     if row is None:
         return False
@@ -128,7 +137,6 @@ def adopt(db: sqlite3.Connection) -> bool:
         "SELECT entry_no, sequence, postings FROM recall_entries WHERE scope_no = ? ORDER BY entry_no LIMIT ?",
         (hidden_no, BATCH_ENTRIES),
     ).fetchall()
-    until = time.monotonic() + STEP_MS / 1000
     for entry_no, sequence, postings in waiting:
         db.execute("DELETE FROM recall_entries WHERE scope_no = ? AND entry_no = ?", (hidden_no, entry_no))
         # Not those of a scope that was deleted since: its runs are being taken out, and its index may be already.
@@ -138,9 +146,7 @@ def adopt(db: sqlite3.Connection) -> bool:
             (sequence, scope_no),
         ).fetchone()
         if run and recall.index_entry(db, scope_no, run[0], sequence, partial(_renumbered, postings, entry_no)):
-            return True
-        if time.monotonic() > until:
-            return True
+            break
     if waiting:
         return True
     if sweep(db, hidden_no):
