@@ -15,7 +15,7 @@ from memsvc.errors import Deleted, MemsvcError, RunNotFound, ThreadNotInScope
 from memsvc.model import NewRun, RunOutcome, ThreadState, Usage
 from memsvc.rules.terms import query_terms
 from memsvc.store import Page, ThreadRef
-from memsvc.store.sqlite import deletion, ops, runs, scopes, threads
+from memsvc.store.sqlite import deletion, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
@@ -354,3 +354,18 @@ async def test_a_bug_while_taking_out_is_told_to_who_waits_and_the_next_deletion
     assert not store.erasure_owed()
     assert "饕餮".encode() not in b"".join(contents(tmp_path).values())
     await store.close()
+
+
+@pytest.mark.parametrize("whole_scope", [False, True], ids=["thread", "scope"])
+async def test_what_is_hidden_owes_no_work_that_would_show_it_to_a_model(tmp_path: Path, whole_scope: bool) -> None:
+    async with opened(tmp_path / "memsvc.db") as db:
+        thread_id = await record(db, "a1")
+        for run_id in ("a2", "a3"):
+            await record(db, run_id, ThreadRef(thread_id))
+        assert [name for _, name in await db.read(folding.due_threads)] == [thread_id]
+        assert [name for _, name in await db.read(extraction.unread_threads)] == [thread_id]
+        if whole_scope:
+            await db.write(deletion.delete_scope, db.secret, SCOPE)
+        else:
+            await db.write(deletion.delete_thread, db.secret, SCOPE, thread_id)
+        assert await db.read(folding.due_threads) == await db.read(extraction.unread_threads) == []

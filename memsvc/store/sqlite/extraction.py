@@ -33,7 +33,8 @@ def unread_threads(db: sqlite3.Connection) -> list[tuple[Scope, str]]:
     """See Store.unread_threads. Those that have waited longest come first."""
     rows = db.execute(
         "SELECT tenant_id, agent_id, user_id, thread_id FROM threads JOIN scopes USING (scope_no) "
-        "WHERE last_sequence > extracted_upto ORDER BY last_sequence"
+        # As in folding.due_threads.
+        "WHERE last_sequence > extracted_upto AND tenant_id <> '' ORDER BY last_sequence"
     )
     return [(Scope(*row[:3]), row[3]) for row in rows]
 

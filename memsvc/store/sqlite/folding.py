@@ -23,7 +23,8 @@ def due_threads(db: sqlite3.Connection) -> list[tuple[Scope, str]]:
     """See Store.due_threads. Those that have waited longest come first."""
     rows = db.execute(
         "SELECT tenant_id, agent_id, user_id, thread_id FROM threads JOIN scopes USING (scope_no) "
-        f"WHERE run_count - folded_count > {RECENT_RUNS} ORDER BY last_sequence"
+        # Not of a scope that was deleted and is still being taken out: no model is shown its words any more.
+        f"WHERE run_count - folded_count > {RECENT_RUNS} AND tenant_id <> '' ORDER BY last_sequence"
     )
     return [(Scope(*row[:3]), row[3]) for row in rows]
 
