@@ -103,7 +103,7 @@ def _reached(name: str, answers: Sequence[Answer], figure: str, value: float, ta
     else:
         asked, sign, met = sum(a.query["answerable"] for a in answers), "≥", value >= target
     # Recall is a mean of shares, whose interval is at most as wide as that of one share.
-    hits = value * asked if figure.startswith("recall") else round(value * asked)
+    hits = round(value * asked, 1) if figure.startswith("recall") else round(value * asked)
     return [name, figure, share(hits, asked), f"{sign} {target:.1%}", verdict(met)]
 
 
