@@ -15,7 +15,7 @@ from memsvc.errors import Deleted, MemsvcError, RunNotFound, ThreadNotInScope
 from memsvc.model import NewRun, RunOutcome, ThreadState, Usage
 from memsvc.rules.terms import query_terms
 from memsvc.store import Page, ThreadRef
-from memsvc.store.sqlite import deletion, extraction, folding, ops, runs, scopes, threads
+from memsvc.store.sqlite import deletion, extraction, folding, ops, runs, scopes, sweeping, threads
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
@@ -28,7 +28,7 @@ from tests.review import BLACK, begun, nothing, propose, proposes
 from tests.serving import SUMMARY, entry
 from tests.talk import COMPLETED, Talk, refusal
 from tests.test_threads import list_threads
-from tests.units import contents, opened
+from tests.units import contents, opened, swept
 
 NOWHERE = ThreadRef("", "")
 DAY_US = retention.DAY_US
@@ -57,14 +57,6 @@ async def hidden_error(work: Any) -> type[MemsvcError] | None:
 def find(connection: sqlite3.Connection, secret: bytes, thread_id: str) -> scopes.Found:
     """Finds a thread as a runner's calls do."""
     return scopes.find_thread(connection, secret, SCOPE, scopes.find_scope(connection, SCOPE), ThreadRef(thread_id, ""))
-
-
-async def swept(db: Database) -> int:
-    """Sweeps to the end; returns in how many steps."""
-    steps = 1
-    while await db.write(deletion.sweep, db.secret):
-        steps += 1
-    return steps
 
 
 @pytest.mark.parametrize("whole_scope", [False, True], ids=["thread", "scope"])
@@ -124,10 +116,10 @@ async def test_a_long_thread_goes_in_steps_between_which_others_write(tmp_path: 
             words = " ".join(f"word{number * k}" for k in range(1, 120))
             await record(db, str(number), ThreadRef(thread_id, ""), text=words)
         assert await db.write(deletion.delete_thread, db.secret, SCOPE, thread_id) == 400
-        steps = 1
-        while await db.write(deletion.sweep, db.secret):
+        steps, step = 1, await db.write(sweeping.sweep, db.secret, None)
+        while step.more:
             await record(db, f"between {steps}")
-            steps += 1
+            steps, step = steps + 1, await db.write(sweeping.sweep, db.secret, step.walk)
         assert steps > 1
         assert len((await db.read(threads.list_threads, SCOPE, set(ThreadState), "", Page(0, 200)))[0]) == steps - 1
         assert await db.read(lambda c: c.execute("SELECT count(*) FROM tombstones WHERE kind = 'run'").fetchone()) == (
@@ -346,7 +338,7 @@ async def test_a_bug_while_taking_out_is_told_to_who_waits_and_the_next_deletion
     store = SqliteStore(db, RENDERER)
     thread_id, other = await record(db, "1", text="饕餮"), await record(db, "2")
     with monkeypatch.context() as broken:
-        broken.setattr(deletion, "sweep", lambda *_: 1 / 0)
+        broken.setattr(sweeping, "sweep", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await store.delete_thread(SCOPE, thread_id)
         assert store.erasure_owed()

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from memsvc.store import ThreadRef, verify_database
-from memsvc.store.sqlite import deletion, importer, staging
+from memsvc.store.sqlite import deletion, importer, staging, sweeping
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
 from tests.model_of_threads import RENDERER, SCOPE, all_text
 from tests.staged import THREADS, TURNS, WORD, at_rest, bring, is_clean, lines, record, written
+from tests.units import swept
 
 
 @pytest.fixture
@@ -108,10 +109,10 @@ async def test_what_is_deleted_while_its_entry_waits_takes_it_along(tmp_path: Pa
     db = await shown_and_not_indexed(tmp_path / "memsvc.db", data)
     assert await db.read(waiting) == THREADS * TURNS
     thread_id = await db.write(deletion.delete_run, db.secret, SCOPE, "r2-2")
+    await swept(db)
     assert await db.read(waiting) == THREADS * TURNS - 1
     await db.write(deletion.delete_thread, db.secret, SCOPE, thread_id)
-    while await db.write(deletion.sweep, db.secret):
-        pass
+    await swept(db)
     assert await db.read(waiting) == (THREADS - 1) * TURNS
     while await db.write(staging.adopt):
         pass
@@ -126,11 +127,10 @@ async def test_a_scope_that_is_deleted_while_its_entries_wait_is_not_indexed(
     db = await shown_and_not_indexed(tmp_path / "memsvc.db", data)
     await db.write(deletion.delete_scope, db.secret, SCOPE)
     for _ in range(sweeps):
-        await db.write(deletion.sweep, db.secret)
+        await db.write(sweeping.sweep, db.secret, None)
     while await db.write(staging.adopt):
         pass
-    while await db.write(deletion.sweep, db.secret):
-        pass
+    await swept(db)
     for table in ("runs", "threads", "recall_entries", "recall_pages", "recall_scopes", "recall_levels"):
         assert await db.read(count_of, table) == 0
     assert verify_database(Path(db.path)).findings == []

@@ -12,8 +12,8 @@ import pytest
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate
 from memsvc.store.sqlite.cache import Cache
-from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unindex_runs, unsettled
-from tests.test_recall_store import everything, index, opened, paged, postings, talk
+from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unsettled
+from tests.test_recall_store import everything, index, opened, paged, postings, talk, unindex_runs
 
 QUERIES = [query_terms(text) for text in ("wc wd we wf", "needle7 wg", "needle100 早报")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from memsvc.rules.ranking import THRESHOLD
 from memsvc.rules.terms import count_terms, query_terms
-from memsvc.store.sqlite import migrate
+from memsvc.store.sqlite import migrate, unindexing
 from memsvc.store.sqlite.cache import Cache
-from memsvc.store.sqlite.recall import Hit, index_run, search, settle, unindex_runs
+from memsvc.store.sqlite.recall import Hit, index_run, search, settle
 
 SMALL_TALK = [
     "帮我写一首关于秋天的诗",
@@ -45,6 +45,20 @@ def index(db: sqlite3.Connection, sequence: int, text: str, *, thread: int | Non
     if index_run(db, scope, sequence if thread is None else thread, sequence, count_terms(text)):
         while settle(db, scope):
             pass
+
+
+def unindex_runs(db: sqlite3.Connection, scope: int, sequences: Sequence[int]) -> None:
+    """Takes runs out of the index as a deletion does: in a thread of their own, step by step."""
+    hidden = 1 << 40
+    chosen = (scope, str(list(sequences)))
+    of_them = "WHERE scope_no = ? AND sequence IN (SELECT value FROM json_each(?))"
+    db.execute(f"UPDATE recall_entries SET thread_no = {hidden} {of_them}", chosen)
+    walk = unindexing.begin(db, scope, [hidden])
+    while walk and not walk.done:
+        walk = unindexing.go_on(db, walk)
+    entries = db.execute(f"SELECT entry_no, length(postings) / 8 FROM recall_entries {of_them}", chosen).fetchall()
+    assert all(walk and walk.leaves(entry_no) for entry_no, _ in entries)
+    unindexing.remove(db, scope, entries)
 
 
 def find(db: sqlite3.Connection, query: str, *, scope: int = 1, limit: int = 3) -> list[Hit]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from memsvc.store.sqlite import db
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.remnants import Remnants
 from tests.units import Pause
@@ -127,10 +128,7 @@ async def test_the_log_tells_which_pages_can_hold_copies_unless_it_was_begun_ane
         assert await database.checkpoint()  # of an empty log
         assert remnants.known
 
-    await database.write(checkpoint_always)
-    await database.write(refill)
-    await database.write(fill_between)
-    assert await database.checkpoint()
+    await copies_left(database)
     assert not remnants.known
     assert await database.checkpoint()  # does not make it known
     assert not remnants.known
@@ -169,6 +167,41 @@ async def test_what_others_write_during_a_scan_is_no_obstacle(database: Database
     assert left(database.path) == 0
     assert not remnants.known
     assert (await rows_and_damage(database))[1] == "ok"
+
+
+async def copies_left(database: Database) -> None:
+    """Has copies left in the file, by a log that was begun anew without us."""
+    await database.write(checkpoint_always)
+    await database.write(refill)
+    await database.write(fill_between)
+    assert await database.checkpoint()
+
+
+async def test_what_a_scan_found_is_overwritten_in_parts_between_which_others_write(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remnants = database._remnants
+    await copies_left(database)
+    assert len(remnants.scan()) > 2
+    monkeypatch.setattr(db, "PAGES_AT_ONCE", 1)
+    assert await database.erase()
+    assert (left(database.path), remnants.known, remnants.scan()) == (0, True, [])
+    assert (await rows_and_damage(database))[1] == "ok"
+
+
+async def test_parts_between_which_the_log_was_begun_anew_make_nothing_known(database: Database) -> None:
+    remnants = database._remnants
+    await copies_left(database)
+    first, *rest = remnants.scan()
+    await database.write(refill)
+    await database.write(fill_between)
+    assert await database._erase([first], more=True)
+    assert not remnants.known
+    assert await database._erase(rest)
+    assert not remnants.known
+    assert remnants.scan() != []
+    assert await database.erase()
+    assert (left(database.path), remnants.known) == (0, True)
 
 
 def test_a_file_that_is_laid_out_otherwise_is_left_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from memsvc.store.sqlite import db
+from memsvc.store.sqlite import db, sweeping
 from memsvc.store.sqlite.db import Database
 
 Unit = Callable[[sqlite3.Connection], object]
@@ -149,3 +149,11 @@ async def together(database: Database, *units: Callable[[sqlite3.Connection], ob
 
 def traced(statements: list[str]) -> Callable[[sqlite3.Connection], None]:
     return lambda connection: connection.set_trace_callback(statements.append)
+
+
+async def swept(database: Database) -> int:
+    """Takes out all that is hidden, as the janitor does; returns in how many steps."""
+    steps, step = 1, await database.write(sweeping.sweep, database.secret, None)
+    while step.more:
+        steps, step = steps + 1, await database.write(sweeping.sweep, database.secret, step.walk)
+    return steps

@@ -20,6 +20,7 @@ from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate, recall, start
 from memsvc.store.sqlite.cache import Cache
 from tests.bench.corpus import text
+from tests.test_recall_store import unindex_runs
 
 CASES = ((10_000, 200), (10_000, 1_000), (1_000, 4_000), (100_000, 200))
 """Runs in the scope, and bytes of each."""
@@ -71,7 +72,7 @@ def _measured(db: sqlite3.Connection, count: int, size: int) -> list[float]:
     out = []
     for number in rng.sample(range(1, count + 1), TAKEN_OUT):
         db.execute("BEGIN")
-        out.append(_timed(partial(recall.unindex_runs, db, 1, [number]))[0])
+        out.append(_timed(partial(unindex_runs, db, 1, [number]))[0])
         db.execute("COMMIT")
     return [median(added), sum(upkeep) / count, median(again), median(fresh), median(out)]
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from memsvc.store.sqlite.index_view import ENTRY_MASK, GAIN_BITS
 from tests.faults.ledger import MARK, UNKNOWN, Ledger, State
 
 VISIBLE = "state > 0 AND tenant_id <> ''"
@@ -98,13 +99,23 @@ _NEVER = {
 
 
 def _postings(db: sqlite3.Connection) -> list[str]:
-    """Each posting of an entry that has left the waiting ones stands on one page, and nothing else does."""
+    """Each posting of an entry that has left the waiting ones stands on one page, and nothing else does.
+
+    Those of a hidden thread leave page by page, their entries when all have.
+    """
     complaints = []
     scopes = "SELECT scope_no, paged_no FROM recall_scopes JOIN scopes USING (scope_no) WHERE tenant_id <> ''"
     for scope_no, paged_no in db.execute(scopes).fetchall():
         due = "SELECT postings FROM recall_entries WHERE scope_no = ? AND entry_no <= ?"
-        wanted = sorted(_integers(db.execute(due, (scope_no, paged_no))))
-        paged = sorted(_integers(db.execute("SELECT postings FROM recall_pages WHERE scope_no = ?", (scope_no,))))
+        leaving = "SELECT entry_no FROM recall_entries AS e JOIN doomed USING (thread_no) WHERE e.scope_no = ?"
+        hidden = {no for (no,) in db.execute(leaving, (scope_no,))}
+        wanted, paged = (
+            sorted(p for p in _integers(rows) if p >> GAIN_BITS & ENTRY_MASK not in hidden)
+            for rows in (
+                db.execute(due, (scope_no, paged_no)),
+                db.execute("SELECT postings FROM recall_pages WHERE scope_no = ?", (scope_no,)),
+            )
+        )
         if wanted != paged:
             complaints.append(f"scope {scope_no}: {len(paged)} postings stand on pages, {len(wanted)} should")
     return complaints

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.store import verify_database
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
@@ -41,6 +42,8 @@ async def test_a_large_deletion_that_is_killed_is_finished_by_the_next_start(
         answers = await asyncio.gather(*(memory.RecordRun(run(scope, n, "key")) for n in range(RUNS)))
         (thread_id,) = {answer.thread_id for answer in answers}
         kept = await killed_while_deleting(daemon, channel, beside, deletion(channel, scope, thread_id, whole_scope))
+    # What is half taken out is nothing that is wrong.
+    assert verify_database(tmp_path / "memsvc.db").findings == []
 
     running = await start()
     listed = (await running.threads.ListThreads(svc.ListThreadsRequest(scope=scope))).threads

@@ -29,7 +29,7 @@ import aiosqlite
 from memsvc.errors import RateLimited, Unavailable
 from memsvc.store.sqlite import migrate, start
 from memsvc.store.sqlite.migrate import Migration
-from memsvc.store.sqlite.remnants import Remnants
+from memsvc.store.sqlite.remnants import PAGES_AT_ONCE, Remnants
 from memsvc.store.sqlite.units import Unit, next_batch, run_batch, settle_all
 
 P = ParamSpec("P")
@@ -209,11 +209,19 @@ class Database:
         """
         if not await self._erase(None):
             return False
-        return self._remnants.known or await self._erase(await asyncio.to_thread(self._remnants.scan))
+        if self._remnants.known:
+            return True
+        found = await asyncio.to_thread(self._remnants.scan)
+        # A part at a time, because others' writes wait meanwhile; the last one, which may be empty, ends it.
+        while len(found) > PAGES_AT_ONCE:
+            if not await self._erase(found[:PAGES_AT_ONCE], more=True):
+                return False
+            del found[:PAGES_AT_ONCE]
+        return await self._erase(found)
 
-    async def _erase(self, found: Collection[int] | None) -> bool:
+    async def _erase(self, found: Collection[int] | None, more: bool = False) -> bool:
         self._refuse_if_closing()
-        unit = Unit(partial(self._remnants.erase, found=found), self.loop.create_future())
+        unit = Unit(partial(self._remnants.erase, found=found, more=more), self.loop.create_future())
         self._writer.submit(partial(self._run_bare, unit))
         return cast(bool, await unit.future)
 

@@ -1,9 +1,10 @@
-"""Deleted means deleted: what is deleted is hidden in one short transaction, then taken out in batches.
+"""Deleted means deleted: what is deleted is hidden in one short transaction, then taken out in steps (sweeping.py).
 
-Hiding writes a few rows, however many runs there are, so no other write waits long for it. A hidden thread has lost its
-id, its title, its summary and its count; a hidden scope its names, and whoever asks for them finds a new, empty one.
-What stands in `doomed` is due whatever happens meanwhile: `sweep` takes it out step by step, and a start goes on with
-it. Tombstones are left as the runs go; until then the run itself, hidden, is the sign that it was deleted (scopes.py).
+Hiding a thread or a scope writes a few rows, however many runs there are, so no other write waits long for it. A
+hidden thread has lost its id, its title, its summary and its count; a hidden scope its names, and whoever asks for them
+finds a new, empty one. Runs that leave a thread which stays are hidden in a thread of their own. What is hidden stands
+in `doomed` and is due whatever happens meanwhile. Tombstones of runs are left as they are taken out; until then the run
+itself, hidden, is the sign that it was deleted (scopes.py).
 """
 
 from __future__ import annotations
@@ -11,37 +12,31 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import takewhile
 
 from memsvc.errors import RunNotFound
 from memsvc.model import RECENT_RUNS, Scope
 from memsvc.rules.shown import title
-from memsvc.store.sqlite import core, recall, staging
-from memsvc.store.sqlite.scopes import bury, ensure_scope, find_recorded, find_scope, forget_names
+from memsvc.store.sqlite import core
+from memsvc.store.sqlite.scopes import ensure_scope, find_recorded, find_scope
+from memsvc.store.sqlite.sweeping import Grave
 from memsvc.store.values import DeletedScope
 
-STEP_MS = 20
-"""How long one step of sweeping goes on before it takes no further batch: other writes wait for a step and a batch."""
-BATCH_RUNS = 2
-"""Measured on a busy machine: four of the heaviest, with 1,900 terms each, take 54 ms to leave the index."""
-BATCH_LARGE_ROWS = 10
-BATCH_ROWS = 500
-"""Rows of a scope that go at once: those that may be of a mebibyte, and all others."""
+HIDE_RUNS = 100
+HIDE_MS = 20
+"""Most runs that retention takes from a thread at once, and for how long: moving one of a mebibyte takes some ms."""
 
 
-class _Grave(NamedTuple):
-    """Where tombstones go: the scope by its names and its number."""
-
-    secret: bytes
-    scope: Scope
-    scope_no: int
-
-    def bury(self, db: sqlite3.Connection, kind: str, name: str) -> None:
-        bury(db, self.secret, self.scope, self.scope_no, kind, name)
+_SOURCES_IN_THREAD = " UNION ".join(
+    # From the facts, which are few, and not from the runs.
+    f"SELECT sequence FROM {table}s JOIN {table}_sources USING ({table}_no) JOIN runs USING (sequence) "
+    f"WHERE {table}s.scope_no = (SELECT scope_no FROM threads WHERE thread_no = ?1) AND runs.thread_no = ?1"
+    for table in ("fact", "candidate")
+)
 
 
 def delete_run(db: sqlite3.Connection, secret: bytes, scope: Scope, run_id: str) -> str:
-    """See Store.delete_run."""
+    """See Store.delete_run. The run is hidden and doomed."""
     row = db.execute(
         "SELECT runs.scope_no, thread_no, sequence, thread_id FROM runs JOIN threads USING (thread_no) "
         "WHERE runs.scope_no = ? AND run_id = ? AND state > 0",
@@ -50,15 +45,14 @@ def delete_run(db: sqlite3.Connection, secret: bytes, scope: Scope, run_id: str)
     if not row:
         raise RunNotFound
     scope_no, thread_no, sequence, thread_id = row
-    _take_out(db, _Grave(secret, scope, scope_no), scope_no, [(sequence, run_id)])
-    shorten(db, thread_no, [sequence], 1)
+    _hide_runs(db, scope_no, thread_no, [sequence])
     return str(thread_id)
 
 
 def delete_thread(db: sqlite3.Connection, secret: bytes, scope: Scope, thread_id: str) -> int:
     """See Store.delete_thread. The thread is hidden and doomed."""
     scope_no, thread_no = find_recorded(db, scope, thread_id)
-    return _hide_thread(db, _Grave(secret, scope, scope_no), thread_no)
+    return _hide_thread(db, Grave(secret, scope, scope_no), thread_no)
 
 
 def delete_scope(db: sqlite3.Connection, secret: bytes, scope: Scope) -> DeletedScope:
@@ -99,27 +93,18 @@ def expire(db: sqlite3.Connection, secret: bytes, scope: Scope, thread_id: str, 
     ).fetchone()
     if not row:
         return False
-    grave, thread_no = _Grave(secret, scope, scope_no), row[0]
+    (thread_no,) = row
     # From the first on, as long as they are old: where the clock had stepped back, what was recorded before a run
     # vouches for it.
     first = db.execute(
-        "SELECT sequence, run_id, created_us FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT ?",
-        (thread_no, BATCH_RUNS + 1),
+        "SELECT sequence, created_us FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT ?",
+        (thread_no, HIDE_RUNS + 1),
     ).fetchall()
-    old = next((at for at, (_, _, created_us) in enumerate(first) if created_us >= before_us), len(first))
-    if old == len(first) <= BATCH_RUNS:
-        _hide_thread(db, grave, thread_no)
+    old = [sequence for sequence, _ in takewhile(lambda run: run[1] < before_us, first)]
+    if len(old) == len(first) <= HIDE_RUNS:
+        _hide_thread(db, Grave(secret, scope, scope_no), thread_no)
         return False
-    taken = [(sequence, run_id) for sequence, run_id, _ in first[: min(old, BATCH_RUNS)]]
-    if taken:
-        _take_out(db, grave, scope_no, taken)
-        shorten(db, thread_no, [sequence for sequence, _ in taken], len(taken))
-    return old > BATCH_RUNS
-
-
-def owes(db: sqlite3.Connection) -> bool:
-    """Tells whether anything that was deleted is still to be taken out."""
-    return db.execute("SELECT 1 FROM doomed LIMIT 1").fetchone() is not None
+    return bool(old) and _hide_runs(db, scope_no, thread_no, old[:HIDE_RUNS]) < len(old)
 
 
 def hides(db: sqlite3.Connection, scope: Scope) -> bool:
@@ -128,31 +113,7 @@ def hides(db: sqlite3.Connection, scope: Scope) -> bool:
     return row is not None
 
 
-def sweep(db: sqlite3.Connection, secret: bytes) -> bool:
-    """Takes out some of what is doomed, for about `STEP_MS`; returns whether more is left."""
-    until = time.monotonic() + STEP_MS / 1000
-    while row := db.execute(
-        "SELECT doomed_no, scope_no, tenant_id, agent_id, user_id, thread_no, hidden_no FROM doomed "
-        "JOIN scopes USING (scope_no) LIMIT 1"
-    ).fetchone():
-        doomed_no, scope_no, *names, thread_no, hidden_no = row
-        grave = _Grave(secret, Scope(*names), scope_no)
-        if hidden_no == scope_no:
-            done = staging.sweep(db, hidden_no)
-        else:
-            done = _sweep_thread(db, grave, thread_no) if hidden_no is None else _sweep_scope(db, grave, hidden_no)
-        if done:
-            db.execute("DELETE FROM doomed WHERE doomed_no = ?", (doomed_no,))
-            db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
-            db.execute("DELETE FROM scopes WHERE scope_no = ?", (hidden_no,))
-            if hidden_no is not None:
-                forget_names(db, scope_no, grave.scope)
-        if time.monotonic() > until:
-            return owes(db)
-    return False
-
-
-def _hide_thread(db: sqlite3.Connection, grave: _Grave, thread_no: int) -> int:
+def _hide_thread(db: sqlite3.Connection, grave: Grave, thread_no: int) -> int:
     """Takes from a thread all that it is found by and all it says of its runs; returns how many those are."""
     thread_id, key, count = db.execute(
         "SELECT thread_id, thread_key, run_count FROM threads WHERE thread_no = ?", (thread_no,)
@@ -160,7 +121,7 @@ def _hide_thread(db: sqlite3.Connection, grave: _Grave, thread_no: int) -> int:
     grave.bury(db, "thread", thread_id)
     if key:
         grave.bury(db, "key", key)
-    core.drop_sources(db, "SELECT sequence FROM runs WHERE thread_no = ?", thread_no)
+    core.drop_sources(db, _SOURCES_IN_THREAD, thread_no)
     db.execute("DELETE FROM checkpoints WHERE thread_no = ?", (thread_no,))
     db.execute(
         "UPDATE threads SET thread_id = 'hidden ' || thread_no, thread_key = '', title = '', state = 0, run_count = 0, "
@@ -172,89 +133,30 @@ def _hide_thread(db: sqlite3.Connection, grave: _Grave, thread_no: int) -> int:
     return int(count)
 
 
-def _sweep_thread(db: sqlite3.Connection, grave: _Grave, thread_no: int) -> bool:
-    """Takes a batch of a hidden thread out; True when only its row is left."""
-    (scope_no,) = db.execute("SELECT scope_no FROM threads WHERE thread_no = ?", (thread_no,)).fetchone()
-    runs = db.execute(
-        "SELECT sequence, run_id FROM runs WHERE thread_no = ? ORDER BY sequence LIMIT ?", (thread_no, BATCH_RUNS)
-    ).fetchall()
-    _take_out(db, grave, scope_no, runs)
-    kept = db.execute(
-        "UPDATE memory_ops SET thread_no = NULL WHERE op_no IN "
-        "(SELECT op_no FROM memory_ops WHERE thread_no = ? LIMIT ?)",
-        (thread_no, BATCH_ROWS),
-    ).rowcount
-    return len(runs) < BATCH_RUNS and kept < BATCH_ROWS
+def _hide_runs(db: sqlite3.Connection, scope_no: int, thread_no: int, sequences: Sequence[int]) -> int:
+    """Takes runs, in order, from a thread that stays, and dooms them; for about `HIDE_MS`, at least one.
 
-
-def _sweep_scope(db: sqlite3.Connection, grave: _Grave, hidden_no: int) -> bool:
-    """Takes a batch of a hidden scope out; True when only its row is left.
-
-    What refers to rows goes before them; of runs and threads a tombstone stays, and of the scope's names a keyed hash.
+    Returns how many. They go to a hidden thread of their own, entries in the index and all.
     """
-    for table in ("fact", "candidate"):
-        numbers = f"SELECT {table}_no FROM {table}s WHERE scope_no = ?"
-        db.execute(f"DELETE FROM {table}_sources WHERE {table}_no IN ({numbers})", (hidden_no,))
-    for table in ("fact_candidates", "facts", "candidates", "recall_scopes", "recall_levels"):
-        db.execute(f"DELETE FROM {table} WHERE scope_no = ?", (hidden_no,))
-    for table in ("recall_pages", "recall_entries", "core_log", "notices", "memory_ops", "deleted_usage"):
-        chosen = f"SELECT rowid FROM {table} WHERE scope_no = ? LIMIT ?"
-        limit = BATCH_LARGE_ROWS if table.startswith("recall_") else BATCH_ROWS
-        if db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", (hidden_no, limit)).rowcount == limit:
-            return False
-    runs = db.execute(
-        "SELECT sequence, run_id, state FROM runs JOIN threads USING (thread_no) WHERE runs.scope_no = ? LIMIT ?",
-        (hidden_no, BATCH_LARGE_ROWS),
-    ).fetchall()
-    for sequence, run_id, state in runs:
-        if state >= 0:
-            # What an import had not shown yet was never there.
-            grave.bury(db, "run", run_id)
-        recall.drop_waiting(db, [sequence])
-        db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
-    if runs:
-        return False
-    threads = db.execute(
-        "SELECT thread_no, thread_id, thread_key, state FROM threads WHERE scope_no = ? LIMIT ?",
-        (hidden_no, BATCH_ROWS),
-    ).fetchall()
-    for thread_no, thread_id, key, state in threads:
-        if state:
-            grave.bury(db, "thread", thread_id)
-        if key:
-            grave.bury(db, "key", key)
-        db.execute("DELETE FROM doomed WHERE thread_no = ?", (thread_no,))
-        db.execute("DELETE FROM checkpoints WHERE thread_no = ?", (thread_no,))
-        db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
-    if threads:
-        return False
-    older = "FROM tombstones WHERE scope_no = ? LIMIT ?"
-    for kind, digest, count in db.execute(f"SELECT kind, digest, count {older}", (hidden_no, BATCH_ROWS)).fetchall():
-        db.execute(
-            "INSERT INTO tombstones VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            (grave.scope_no, kind, digest, count),
-        )
-        db.execute("DELETE FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?", (hidden_no, kind, digest))
-    return db.execute(f"SELECT 1 {older}", (hidden_no, 1)).fetchone() is None
-
-
-def _take_out(db: sqlite3.Connection, grave: _Grave, scope_no: int, runs: Sequence[tuple[int, str]]) -> None:
-    """Deletes runs of a scope, given by sequence and id, with their sources and index entries; keeps the costs."""
-    if not runs:
-        return
-    chosen = str([sequence for sequence, _ in runs])
-    for _, run_id in runs:
-        grave.bury(db, "run", run_id)
-    core.drop_sources(db, "SELECT value FROM json_each(?)", chosen)
-    recall.unindex_runs(db, scope_no, [sequence for sequence, _ in runs])
-    recall.drop_waiting(db, [sequence for sequence, _ in runs])
-    which = "WHERE sequence IN (SELECT value FROM json_each(?))"
-    db.execute(
-        "INSERT INTO deleted_usage SELECT scope_no, created_us, provider, input_tokens, output_tokens, cost_micros "
-        f"FROM runs {which}",
-        (chosen,),
-    )
-    db.execute(f"DELETE FROM runs {which}", (chosen,))
+    until = time.monotonic() + HIDE_MS / 1000
+    unnamed = "INSERT INTO threads (scope_no, thread_id, title, state, locale, created_us, updated_us)"
+    hidden_no = db.execute(f"{unnamed} VALUES (?, 'hidden', '', 0, '', 0, 0)", (scope_no,)).lastrowid
+    db.execute("UPDATE threads SET thread_id = 'hidden ' || thread_no WHERE thread_no = ?", (hidden_no,))
+    hidden: list[int] = []
+    for sequence in sequences:
+        core.drop_sources(db, "?", sequence)
+        for table in ("runs", "recall_entries"):
+            # Entries that an import brought may wait in a scope of their own, and bear no thread.
+            where = "WHERE sequence = ? AND scope_no = ?"
+            db.execute(f"UPDATE {table} SET thread_no = ? {where}", (hidden_no, sequence, scope_no))
+        hidden.append(sequence)
+        if time.monotonic() > until:
+            break
+    db.execute("INSERT INTO doomed (scope_no, thread_no) VALUES (?, ?)", (scope_no, hidden_no))
+    # What readers remember of the entries names the thread that they were in.
+    db.execute("UPDATE recall_scopes SET state = random() WHERE scope_no = ?", (scope_no,))
+    shorten(db, thread_no, hidden, len(hidden))
+    return len(hidden)
 
 
 def shorten(db: sqlite3.Connection, thread_no: int, changed: Sequence[int], lost: int) -> None:

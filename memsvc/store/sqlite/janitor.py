@@ -14,14 +14,19 @@ from collections.abc import Callable
 import structlog
 
 from memsvc.errors import MemsvcError, Unavailable
-from memsvc.store.sqlite import deletion
+from memsvc.store.sqlite import sweeping
 from memsvc.store.sqlite.db import Database
+from memsvc.store.sqlite.sweeping import Swept
 
 PATIENCE_S = 30.0
 """How long a deletion waits until its words are gone from the files; what takes longer is done behind its answer."""
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 QUICK_S = 0.25
+STEPS = 4
+"""After so many steps of sweeping the log, a few megabytes, is emptied and what it touched erased: left to the end, all
+of the file would have to be looked through, and left to the commit that finds the log full (start.LOG_PAGES), others
+would wait for four times as much at once."""
 SHARE = 3
 """An erasure that took longer, because it read a large file, is followed by a pause of so many times its length."""
 
@@ -97,6 +102,16 @@ class Janitor:
         self._moved.set()
         self._moved.clear()
 
+    async def _sweep(self) -> None:
+        """Takes out all that is doomed. Where it fails, the next time begins with what is left."""
+        steps, step, unread = 0, Swept(True), True
+        while step.more:
+            step = await self._db.write_behind(sweeping.sweep, self._db.secret, step.walk)
+            steps += 1
+            if steps % STEPS == 0 and unread:
+                # Where a long read keeps the log, the writer would wait for it each time.
+                unread = await self._db.checkpoint()
+
     async def _work(self) -> None:
         pause_s = FIRST_PAUSE_S
         while True:
@@ -106,8 +121,7 @@ class Janitor:
                 await self._wake.wait()
             asked = self._asked
             try:
-                while await self._db.write(deletion.sweep, self._db.secret):
-                    pass
+                await self._sweep()
                 self._failure = None
                 self._swept = asked
                 self._tell()

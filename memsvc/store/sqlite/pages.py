@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import chain, pairwise
 
-_PAGE_POSTINGS = 500  # with its row, one fills a page of the file and spills into no second
+PAGE_POSTINGS = 500  # with its row, one fills a page of the file and spills into no second
 _FIRST_PAGE_POSTINGS = 1_024  # on level 1, which changes as a whole
 _LEVEL_1_POSTINGS = 16_384
 _LEVEL_RATIO = 8
@@ -25,16 +25,20 @@ def read_postings(blob: bytes) -> list[int]:
 
 
 def page_waiting(db: sqlite3.Connection, scope_no: int) -> None:
-    """Puts the postings that wait in their entries on the pages of level 1."""
+    """Puts the postings that wait in their entries on the pages of level 1; those of hidden threads on none.
+
+    These leave the index, and no page that has been gone through for it (see unindexing.py) may get them.
+    """
     rows = db.execute(
-        """SELECT e.entry_no, e.postings FROM recall_scopes AS s JOIN recall_entries AS e
+        """SELECT e.entry_no, e.postings, e.thread_no IN (SELECT thread_no FROM doomed WHERE thread_no > 0)
+           FROM recall_scopes AS s JOIN recall_entries AS e
            ON e.scope_no = s.scope_no AND e.entry_no > s.paged_no WHERE s.scope_no = ?""",
         (scope_no,),
     ).fetchall()
-    if postings := sorted(chain.from_iterable(read_postings(blob) for _, blob in rows)):
+    if postings := sorted(chain.from_iterable(read_postings(blob) for _, blob, leaves in rows if not leaves)):
         _put(db, scope_no, 1, postings)
     if rows:
-        last_no = max(no for no, _ in rows)
+        last_no = max(no for no, _, _ in rows)
         db.execute("UPDATE recall_scopes SET paged_no = ?, waiting = 0 WHERE scope_no = ?", (last_no, scope_no))
 
 
@@ -72,50 +76,42 @@ def full_scopes(db: sqlite3.Connection) -> list[int]:
     return sorted({no for no, level, size, sinking in rows if sinking is not None or size > _capacity(level)})
 
 
-def take(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int]) -> list[int]:
-    """Takes postings, in order, from the pages of a level; returns those that are on none of them."""
-    gone: set[int] = set()
-    taken: list[int] = []
-    filled: list[tuple[int, int, int, int, bytes]] = []
-    for page_no, here in _on_pages(db, scope_no, level, postings):
-        (blob,) = db.execute("SELECT postings FROM recall_pages WHERE page_no = ?", (page_no,)).fetchone()
-        page = memoryview(blob).cast("q")
-        places = [at for p in here if (at := bisect_left(page, p)) < len(page) and page[at] == p]
-        if not places:
-            continue
-        gone.update(page[at] for at in places)
-        taken.append(page_no)
-        bounds = [-1, *places, len(page)]
-        rest = b"".join([blob[8 * (before + 1) : 8 * after] for before, after in pairwise(bounds)])
-        if rest:
-            filled.append((scope_no, level, memoryview(rest).cast("q")[0], len(rest) // 8, rest))
-    if not gone:
-        return postings
-    db.executemany("DELETE FROM recall_pages WHERE page_no = ?", [(no,) for no in taken])
-    db.executemany(_NEW_PAGE, filled)
-    db.execute(
-        "UPDATE recall_levels SET size = size - ?, version = random() WHERE scope_no = ? AND level = ?",
-        (len(gone), scope_no, level),
-    )
-    db.execute(_NO_LEVEL, (scope_no, level))
-    return [p for p in postings if p not in gone]
+def sift(
+    db: sqlite3.Connection,
+    scope_no: int,
+    level: int,
+    start: int,
+    most: int,
+    stay: Callable[[list[int]], list[int]],
+) -> int | None:
+    """Leaves on pages of a level those of their postings that `stay` returns; beginning where `start` stands or would.
 
-
-def _on_pages(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int]) -> list[tuple[int, list[int]]]:
-    """Returns the numbers of the pages that the postings stand on if they are on the level, and which on each."""
+    At most `most` pages. Returns where the next one begins, None where there is none.
+    """
     rows = db.execute(
-        "SELECT first, page_no FROM recall_pages WHERE scope_no = ? AND level = ? ORDER BY first", (scope_no, level)
+        """SELECT page_no, first, postings FROM recall_pages WHERE scope_no = :scope AND level = :level
+             AND first >= coalesce((SELECT max(first) FROM recall_pages
+                 WHERE scope_no = :scope AND level = :level AND first <= :start), :start)
+           ORDER BY first LIMIT :most + 1""",
+        {"scope": scope_no, "level": level, "start": start, "most": most},
     ).fetchall()
-    firsts = [first for first, _ in rows]
-    found = []
-    at = 0
-    while at < len(postings):
-        place = bisect_right(firsts, postings[at]) - 1
-        stop = bisect_left(postings, firsts[place + 1], at) if place + 1 < len(firsts) else len(postings)
-        if place >= 0:
-            found.append((rows[place][1], postings[at:stop]))
-        at = stop
-    return found
+    removed, lost = [], 0
+    together: list[list[int]] = [[]]  # what is left on pages that stood beside one another
+    for page_no, _, blob in rows[:most]:
+        page = read_postings(blob)
+        left = stay(page)
+        if len(left) == len(page):
+            together.append([])
+            continue
+        removed.append((page_no,))
+        lost += len(page) - len(left)
+        together[-1] += left
+    if lost:
+        db.executemany("DELETE FROM recall_pages WHERE page_no = ?", removed)
+        for left in together:
+            _spread(db, scope_no, level, left)
+        _shrink(db, scope_no, level, lost)
+    return rows[most][1] if len(rows) > most else None
 
 
 _NO_LEVEL = "DELETE FROM recall_levels WHERE scope_no = ? AND level = ? AND size = 0"
@@ -127,7 +123,7 @@ def _capacity(level: int) -> int:
 
 
 def _page_postings(level: int) -> int:
-    return _PAGE_POSTINGS if level > 1 else _FIRST_PAGE_POSTINGS
+    return PAGE_POSTINGS if level > 1 else _FIRST_PAGE_POSTINGS
 
 
 def _put(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int]) -> None:
@@ -137,21 +133,35 @@ def _put(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int])
     merged += postings
     merged.sort()
     db.executemany("DELETE FROM recall_pages WHERE page_no = ?", [(no,) for no, _ in rows])
-    pages = -(-len(merged) // _page_postings(level))
-    bounds = [len(merged) * i // pages for i in range(pages + 1)]
-    packed = array("q", merged).tobytes()
-    db.executemany(
-        _NEW_PAGE,
-        [
-            (scope_no, level, merged[start], stop - start, packed[8 * start : 8 * stop])
-            for start, stop in pairwise(bounds)
-        ],
-    )
+    _spread(db, scope_no, level, merged)
     db.execute(
         """INSERT INTO recall_levels VALUES (?, ?, ?, NULL, random())
            ON CONFLICT DO UPDATE SET size = size + excluded.size, version = excluded.version""",
         (scope_no, level, len(postings)),
     )
+
+
+def _spread(db: sqlite3.Connection, scope_no: int, level: int, postings: list[int]) -> None:
+    """Makes pages of a level of postings, in order; as many as they need, all equally full."""
+    pages = -(-len(postings) // _page_postings(level))
+    bounds = [len(postings) * i // pages for i in range(pages + 1)] if pages else []
+    packed = array("q", postings).tobytes()
+    db.executemany(
+        _NEW_PAGE,
+        [
+            (scope_no, level, postings[start], stop - start, packed[8 * start : 8 * stop])
+            for start, stop in pairwise(bounds)
+        ],
+    )
+
+
+def _shrink(db: sqlite3.Connection, scope_no: int, level: int, lost: int) -> None:
+    """Counts the postings that a level lost; with the last one it goes."""
+    db.execute(
+        "UPDATE recall_levels SET size = size - ?, version = random() WHERE scope_no = ? AND level = ?",
+        (lost, scope_no, level),
+    )
+    db.execute(_NO_LEVEL, (scope_no, level))
 
 
 def _overlapping(

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import accumulate
 from operator import itemgetter, or_
 from typing import NamedTuple
 from zlib import crc32
@@ -22,7 +22,6 @@ from memsvc.rules.terms import Kind, QueryTerm, is_cjk
 from memsvc.store.sqlite import pages
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.index_view import ENTRY_BITS, ENTRY_MASK, GAIN_BITS, Entry, Postings, Span, View
-from memsvc.store.sqlite.pages import read_postings
 
 USUAL_WAITING = 4_096
 """Postings of a scope that may wait in their entries: some 26 runs of a kilobyte. Beyond it, `settle` is due."""
@@ -103,28 +102,6 @@ def unsettled(db: sqlite3.Connection) -> list[int]:
     """Returns the scopes in which `settle` is due."""
     rows = db.execute("SELECT scope_no FROM recall_scopes WHERE waiting > ?", (USUAL_WAITING,)).fetchall()
     return sorted({no for (no,) in rows}.union(pages.full_scopes(db)))
-
-
-def unindex_runs(db: sqlite3.Connection, scope_no: int, sequences: Sequence[int]) -> None:
-    """Takes runs out of the index, postings and counts; nothing happens for those that are not in."""
-    rows = db.execute(
-        "SELECT entry_no, postings FROM recall_entries WHERE scope_no = ? AND sequence IN "
-        "(SELECT value FROM json_each(?))",
-        (scope_no, str(list(sequences))),
-    ).fetchall()
-    if not rows:
-        return
-    (paged_no,) = db.execute("SELECT paged_no FROM recall_scopes WHERE scope_no = ?", (scope_no,)).fetchone()
-    gone = sorted(chain.from_iterable(read_postings(blob) for no, blob in rows if no <= paged_no))
-    for (level,) in db.execute("SELECT level FROM recall_levels WHERE scope_no = ?", (scope_no,)).fetchall():
-        gone = pages.take(db, scope_no, level, gone)
-    db.executemany("DELETE FROM recall_entries WHERE scope_no = ? AND entry_no = ?", [(scope_no, no) for no, _ in rows])
-    waiting = sum(len(blob) // 8 for no, blob in rows if no > paged_no)
-    db.execute(
-        "UPDATE recall_scopes SET entries = entries - ?, waiting = waiting - ?, state = random() WHERE scope_no = ?",
-        (len(rows), waiting, scope_no),
-    )
-    db.execute("DELETE FROM recall_scopes WHERE scope_no = ? AND entries = 0", (scope_no,))
 
 
 def drop_waiting(db: sqlite3.Connection, sequences: Sequence[int]) -> None:

@@ -19,12 +19,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from memsvc.errors import Unavailable
 
 CHUNK_BYTES = 1 << 20
+PAGES_AT_ONCE = 512
+"""Of those that a scan found, so many are to be overwritten at once: in a few milliseconds, as others wait."""
 MOST_PAGES = 1 << 25
 """In larger files (128 GiB, of pages of 4 KiB) a page's first byte no longer tells what it is, and nothing is done."""
 
@@ -43,6 +45,7 @@ class Remnants:
     def __init__(self, path: str, file: int) -> None:
         self._log, self._file = f"{path}-wal", file
         self._next_salt: int | None = None
+        self._unbroken = False  # since the last scan began, every page that was rewritten is known
         self._reading = threading.Lock()
         self._closing = False
         self.known = False
@@ -50,32 +53,36 @@ class Remnants:
         rewritten since it began is known.
         """
 
-    def erase(self, connection: sqlite3.Connection, found: Collection[int] | None = None) -> bool:
+    def erase(self, connection: sqlite3.Connection, found: Collection[int] | None = None, more: bool = False) -> bool:
         """Empties the log into the file, then overwrites what is unused in the pages just rewritten.
 
-        And in the pages `found`, if that is what a scan returned which began after the last time. On the writer's
-        thread, outside a transaction. False when a read stood in the way: then nothing happened.
+        And in the pages `found`, if that is what a scan returned which began after the last time without any; where
+        there is `more` of it, that follows. On the writer's thread, outside a transaction. False when a read stood in
+        the way: then nothing happened.
         """
         with _errors_told():
             salt, rewritten = self._in_log()
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 return False
-            known = salt is not None and salt == self._next_salt and (self.known or found is not None)
-            self._next_salt, self.known = None, False
+            told = salt is not None and salt == self._next_salt
+            unbroken = found is None or (told and self._unbroken)
+            known = told and (self.known or (found is not None and not more and unbroken))
+            self._next_salt, self._unbroken, self.known = None, False, False
             # With the writer's lock held and the log empty, nobody puts a page into the file.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if os.stat(self._log).st_size:
                     return False
-                if sum(self._overwrite(number) for number in sorted(rewritten.union(found or ()))):
+                if self._overwrite(sorted(rewritten.union(found or ()))):
                     os.fsync(self._file)
             finally:
                 connection.execute("ROLLBACK")
             # The writer may remember pages as they were, and would write them so.
             connection.execute("PRAGMA shrink_memory")
             # Emptying the log begins it anew, whether or not anything was in it.
-            self._next_salt, self.known = None if salt is None else (salt + 1) % (1 << 32), known
+            self._next_salt = None if salt is None else (salt + 1) % (1 << 32)
+            self._unbroken, self.known = unbroken, known
             return True
 
     def scan(self) -> list[int]:
@@ -124,12 +131,16 @@ class Remnants:
         finally:
             os.close(log)
 
-    def _overwrite(self, number: int) -> bool:
-        size = self._page_size()
-        start = (number - 1) * size
-        page = os.pread(self._file, size, start)
-        unused = _unused(page) if page and page[0] in _TREES and self._is_plain() else range(0)
-        return bool(unused) and os.pwrite(self._file, bytes(len(unused)), start + unused.start) > 0
+    def _overwrite(self, numbers: Iterable[int]) -> bool:
+        """Overwrites what is unused in these pages; returns whether anything was."""
+        written = False
+        if self._is_plain():
+            size = self._page_size()
+            for start in ((number - 1) * size for number in numbers):
+                page = os.pread(self._file, size, start)
+                if page and page[0] in _TREES and (unused := _unused(page)):
+                    written = os.pwrite(self._file, bytes(len(unused)), start + unused.start) > 0
+        return written
 
     def _is_plain(self) -> bool:
         """Tells whether a page's first byte means what `_TREES` says: no map of pointers, and not too large."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC
 from itertools import pairwise
 
@@ -126,22 +126,34 @@ def _pages(db: sqlite3.Connection, scope_no: int) -> Iterator[str]:
 
 
 def _postings(db: sqlite3.Connection, scope_no: int) -> Iterator[str]:
-    """Each posting of an entry that has left the waiting ones stands on one page, and nothing else does."""
+    """Each posting of an entry that has left the waiting ones stands on one page, and nothing else does.
+
+    But for those of hidden threads, which may have left some pages and not others.
+    """
+    hidden = {
+        entry_no
+        for (entry_no,) in db.execute(
+            "SELECT entry_no FROM recall_entries JOIN doomed USING (thread_no) WHERE recall_entries.scope_no = ?",
+            (scope_no,),
+        )
+    }
     entries = (
         "SELECT e.postings FROM recall_entries AS e JOIN recall_scopes AS s USING (scope_no) "
         "WHERE scope_no = ? AND entry_no <= paged_no"
     )
-    due = _told(db, entries, scope_no)
-    there = _told(db, "SELECT postings FROM recall_pages WHERE scope_no = ?", scope_no)
+    due = _told(db, entries, scope_no, hidden)
+    there = _told(db, "SELECT postings FROM recall_pages WHERE scope_no = ?", scope_no, hidden)
     if due != there:
         yield f"scope {scope_no}: {there[0]} postings stand on the pages of the index, and not the {due[0]} that should"
 
 
-def _told(db: sqlite3.Connection, query: str, scope_no: int) -> tuple[int, int, int]:
+def _told(db: sqlite3.Connection, query: str, scope_no: int, hidden: Collection[int]) -> tuple[int, int, int]:
     """How many postings there are, and two sums that tell them apart from others, whatever their order."""
     count = total = squares = 0
     for (blob,) in db.execute(query, (scope_no,)):
-        postings = _unpacked(blob)
+        postings: Sequence[int] = _unpacked(blob)
+        if hidden:
+            postings = [p for p in postings if p >> GAIN_BITS & ENTRY_MASK not in hidden]
         count += len(postings)
         total += sum(postings)
         squares += sum(p * p for p in postings)
