@@ -126,9 +126,7 @@ class Settings(_Strict):
     max_send_bytes: int = Field(16 * MIB, ge=RUN_ROOM_BYTES, le=256 * MIB, description="largest message sent")
     max_metadata_bytes: int = Field(16 * KIB, ge=4 * KIB, le=MIB, description="largest metadata of a call received")
     page_bytes: int = Field(3 * MIB, ge=64 * KIB, le=64 * MIB, description="texts of a page of runs, above one run")
-    max_import_runs: int = Field(
-        20_000, ge=1, le=10_000_000, description="most runs of one import, whose write holds up recordings meanwhile"
-    )
+    max_import_runs: int = Field(100_000, ge=1, le=10_000_000, description="most runs of one import")
     max_concurrent_calls: int = Field(1_000, ge=1, le=4_000, description="calls answered at once; more are refused")
     calls_per_second: int = Field(
         500, ge=0, le=1_000_000, description="calls a second of one credential, in the long run; 0: no limit"

@@ -232,7 +232,7 @@ async def test_a_scope_goes_out_of_one_daemon_and_into_another_by_commands(
     code, _, err = await command("import", *names[:2], "--agent", "b", "--address", one.daemon.address, "scope.jsonl")
     assert (code, err.startswith("memsvc: INVALID_ARGUMENT: line 2: thread_id belongs")) == (1, True)
     code, _, err = await command("export", *names, "--address", "127.0.0.1:1", "none.jsonl")
-    assert (code, err.startswith("memsvc: UNAVAILABLE")) == (1, True)
+    assert (code, err.startswith("memsvc: no daemon answers at 127.0.0.1:1;")) == (69, True)
     assert not (tmp_path / "none.jsonl").exists()
     code, _, err = await command("import", *names, "--address", one.daemon.address, "missing.jsonl")
     assert (code, "cannot be read" in err) == (1, True)

@@ -101,9 +101,15 @@ def doom_left(db: sqlite3.Connection) -> bool:
 def sweep(db: sqlite3.Connection, hidden_no: int) -> bool:
     """Takes a batch of a staging scope out; True when only its row is left. Nothing of it is remembered."""
     for statement, limit in _SWEEPS:
-        # What refers to rows goes before them, and the next kind when the one before it is gone.
         if db.execute(statement, {"no": hidden_no, "most": limit}).rowcount == limit:
             return False
+    thread = db.execute("SELECT thread_no FROM threads WHERE scope_no = ? LIMIT 1", (hidden_no,)).fetchone()
+    if thread:
+        runs = "DELETE FROM runs WHERE sequence IN (SELECT sequence FROM runs WHERE thread_no = ? LIMIT ?)"
+        if db.execute(runs, (*thread, BATCH_LARGE_ROWS)).rowcount < BATCH_LARGE_ROWS:
+            db.execute("DELETE FROM checkpoints WHERE thread_no = ?", thread)
+            db.execute("DELETE FROM threads WHERE thread_no = ?", thread)
+        return False
     for_no = _for_scope(db, hidden_no)
     row = db.execute("SELECT tenant_id, agent_id, user_id FROM scopes WHERE scope_no = ?", (for_no,)).fetchone()
     if row and row[0]:
@@ -167,23 +173,14 @@ def _for_scope(db: sqlite3.Connection, hidden_no: int) -> int:
 
 
 def _sweeps() -> Iterator[tuple[str, int]]:
-    """The statements that take a batch of each kind, and of how many."""
-    yield _some("recall_entries", "SELECT rowid FROM recall_entries WHERE scope_no = :no"), BATCH_LARGE_ROWS
-    staged = "SELECT runs.rowid FROM threads CROSS JOIN runs USING (thread_no) WHERE threads.scope_no = :no"
-    yield _some("runs", staged), BATCH_LARGE_ROWS
-    for table in RELABELLED:
-        yield _some(table, f"SELECT rowid FROM {table} WHERE scope_no = :no"), BATCH_ROWS
+    """The statements that take a batch of each kind but threads and their runs, and of how many."""
+    for table in ("recall_entries", *RELABELLED):
+        chosen = f"SELECT rowid FROM {table} WHERE scope_no = :no LIMIT :most"
+        limit = BATCH_LARGE_ROWS if table == "recall_entries" else BATCH_ROWS
+        yield f"DELETE FROM {table} WHERE rowid IN ({chosen})", limit
     for table, key in (("tombstones", "kind, digest"), ("tombstone_keys", "key_no")):
         chosen = f"SELECT {key} FROM {table} WHERE scope_no = :no LIMIT :most"
         yield f"DELETE FROM {table} WHERE scope_no = :no AND ({key}) IN ({chosen})", BATCH_ROWS
-    kept = "SELECT c.thread_no, c.folded_upto FROM threads CROSS JOIN checkpoints AS c USING (thread_no)"
-    chosen = f"{kept} WHERE scope_no = :no LIMIT :most"
-    yield f"DELETE FROM checkpoints WHERE (thread_no, folded_upto) IN ({chosen})", BATCH_LARGE_ROWS
-    yield _some("threads", "SELECT rowid FROM threads WHERE scope_no = :no"), BATCH_ROWS
-
-
-def _some(table: str, chosen: str) -> str:
-    return f"DELETE FROM {table} WHERE rowid IN ({chosen} LIMIT :most)"
 
 
 _SWEEPS = tuple(_sweeps())
