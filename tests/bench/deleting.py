@@ -20,7 +20,7 @@ import sqlite3
 import tempfile
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import closing
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 from tests.bench.corpus import text
+from tests.bench.load import beside
 from tests.child import child
 from tests.model_of_threads import SCOPE, prepared
 
@@ -72,29 +73,6 @@ async def fill(path: Path, count: int, words: int, threads: int) -> None:
     folded = "folded_upto = last_sequence, folded_count = run_count, extracted_upto = last_sequence, summary = '…'"
     await db.write(lambda connection: connection.execute(f"UPDATE threads SET {folded}").rowcount)
     await db.close()
-
-
-async def beside(call: Callable[[int], Awaitable[object]], times: Times, every_s: float) -> None:
-    """Calls every so often, whether or not the one before was answered, until it is cancelled."""
-    running: set[asyncio.Task[None]] = set()
-
-    async def one(number: int) -> None:
-        begun = time.perf_counter()
-        await call(number)
-        times.append(time.perf_counter() - begun)
-
-    number = 0
-    due = time.perf_counter()
-    try:
-        while True:
-            number += 1
-            task = asyncio.create_task(one(number))
-            running.add(task)
-            task.add_done_callback(running.discard)
-            due += every_s
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-    finally:
-        await asyncio.gather(*running)
 
 
 async def told(title: str, work: Awaitable[object], record: Times, ask: Times) -> None:

@@ -15,7 +15,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc
@@ -24,6 +24,7 @@ from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from memsvc.v1 import memory_service_pb2_grpc as rpc
 from tests.bench.corpus import text
+from tests.bench.load import beside
 from tests.child import child
 
 SCOPE = pb.Scope(tenant_id="bench", agent_id="importing", user_id="whole")
@@ -54,33 +55,6 @@ def export_of(count: int, share: float) -> bytes:
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
 
 
-async def beside(call: Callable[[int], Awaitable[object]], times: list[float]) -> None:
-    """Calls every few milliseconds, whether or not the one before was answered, until it is cancelled."""
-    running: set[asyncio.Task[None]] = set()
-
-    async def one(number: int) -> None:
-        begun = time.perf_counter()
-        try:
-            await call(number)
-            times.append(time.perf_counter() - begun)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
-                raise
-            times.append(float("inf"))
-
-    number, due = 0, time.perf_counter()
-    try:
-        while True:
-            number += 1
-            task = asyncio.create_task(one(number))
-            running.add(task)
-            task.add_done_callback(running.discard)
-            due += EVERY_S
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-    finally:
-        await asyncio.gather(*running)
-
-
 async def brought(ops: rpc.OpsServiceAsyncStub, data: bytes) -> svc.ImportScopeResponse:
     """Imports a file."""
 
@@ -108,7 +82,7 @@ async def main(count: int, here: float, folder: Path) -> None:
 
         for title in ("before", "import", "again"):
             times: list[float] = []
-            calls = asyncio.create_task(beside(record, times))
+            calls = asyncio.create_task(beside(record, times, EVERY_S))
             begun = time.perf_counter()
             answer = await (asyncio.sleep(5) if title == "before" else brought(ops, data))
             took_s = time.perf_counter() - begun

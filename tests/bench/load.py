@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import grpc
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -38,3 +40,33 @@ async def measure(call: Callable[[int], Awaitable[object]], calls: int, concurre
 def middle(rounds: list[Figures]) -> Figures:
     """Returns the round in the middle by p50: one that the machine's noise hit least on either side."""
     return sorted(rounds, key=lambda f: f.p50)[len(rounds) // 2]
+
+
+async def beside(call: Callable[[int], Awaitable[object]], times: list[float], every_s: float) -> None:
+    """Calls every so often, whether or not the one before was answered, until it is cancelled.
+
+    `times` gets what each waited, in seconds; of one that was refused because too many waited, infinity.
+    """
+    running: set[asyncio.Task[None]] = set()
+
+    async def one(number: int) -> None:
+        begun = time.perf_counter()
+        try:
+            await call(number)
+            times.append(time.perf_counter() - begun)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                raise
+            times.append(float("inf"))
+
+    number, due = 0, time.perf_counter()
+    try:
+        while True:
+            number += 1
+            task = asyncio.create_task(one(number))
+            running.add(task)
+            task.add_done_callback(running.discard)
+            due += every_s
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    finally:
+        await asyncio.gather(*running)
