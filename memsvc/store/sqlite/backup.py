@@ -6,6 +6,7 @@ only the log cannot be cut meanwhile. Whatever was deleted after that moment is 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import time
@@ -63,6 +64,7 @@ def restore(source: Path, database: Path, now_us: int) -> tuple[Verified, Path |
             db.backup(to)
             to.execute("PRAGMA journal_mode = DELETE")
         verified = _verified(draft, backup_file)
+        _take_log_in(target)
         kept = _put_aside(target, now_us)
     os.close(lock)
     return verified, kept
@@ -77,12 +79,24 @@ def _verified(draft: Path, source: str) -> Verified:
 
 @contextmanager
 def _draft(target: Path) -> Iterator[Path]:
-    """A file beside `target`, for its owner's eyes alone; it takes the name when all went well and is gone if not."""
+    """A file beside `target`, for its owner's eyes alone; it takes the name when all went well and is gone if not.
+
+    What a command left there that was killed is taken over; one that is at work keeps it, and BackupRefused says so.
+    """
     draft = target.with_name(f"{target.name}.part")
     with start.refusals(str(target)):
-        with suppress(FileNotFoundError):
-            draft.unlink()
-        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        held = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The other may have given it its name, or removed it, since it was opened.
+            is_there = os.path.exists(draft) and os.path.samestat(os.fstat(held), os.stat(draft))
+        except BlockingIOError:
+            is_there = False
+        if not is_there:
+            os.close(held)
+            raise BackupRefused(str(target), "another command is writing it; wait for that one")
+        os.fchmod(held, 0o600)
+        os.ftruncate(held, 0)
     try:
         yield draft
         with start.refusals(str(target)):
@@ -93,14 +107,23 @@ def _draft(target: Path) -> Iterator[Path]:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(f"{draft}{suffix}")
+        os.close(held)
+
+
+def _take_log_in(target: Path) -> None:
+    """Moves what the log of a database holds into its file, where it can be read: one file is replaced in one step."""
+    if target.exists():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(target, isolation_level=None)) as db:
+            # Whoever closes a database last takes its log in, and the log away.
+            db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
 
 
 def _put_aside(target: Path, now_us: int) -> Path | None:
     """Keeps a database beside its place, under another name.
 
-    Without a log it stays in its place as well, under both names, until the copy takes that: a start after a crash in
-    between must not find an empty place and make a new database there. With a log both are renamed, the file first: a
-    log alone is a place where no daemon starts.
+    It stays in its place as well, under both names, until the copy takes that: a start after a crash in between must
+    not find an empty place and make a new database there. Only one that is so damaged that it kept its log is renamed
+    with it, the file first: a log alone is a place where no daemon starts.
     """
     there = [suffix for suffix in ("", "-wal", "-shm", "-journal") if os.path.exists(f"{target}{suffix}")]
     if not there:
