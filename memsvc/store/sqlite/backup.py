@@ -89,7 +89,7 @@ def _draft(target: Path) -> Iterator[Path]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The other may have given it its name, or removed it, since it was opened.
-            is_there = os.path.exists(draft) and os.path.samestat(os.fstat(held), os.stat(draft))
+            is_there = _is_at(held, draft)
         except BlockingIOError:
             is_there = False
         if not is_there:
@@ -104,10 +104,18 @@ def _draft(target: Path) -> Iterator[Path]:
             os.replace(draft, target)
             _sync(target.parent)
     finally:
-        for suffix in ("", "-journal", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.unlink(f"{draft}{suffix}")
+        # With the name given, another command may have begun a draft of its own.
+        if _is_at(held, draft):
+            for suffix in ("-journal", "-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{draft}{suffix}")
         os.close(held)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
 
 
 def _take_log_in(target: Path) -> None:
