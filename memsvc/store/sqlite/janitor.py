@@ -9,12 +9,13 @@ worker, because a deletion must not wait for a model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 
 from memsvc.errors import MemsvcError, Unavailable
-from memsvc.store.sqlite import sweeping
+from memsvc.store.sqlite import erased, sweeping
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.sweeping import Swept
 
@@ -42,14 +43,24 @@ class Janitor:
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         self._failure: MemsvcError | None = None
-        # What an earlier process owed is not known but for the rows that are doomed, so a start owes all.
+        # What an earlier process owed is not known until the file has been asked.
         self._asked = 1
+        self._coming = 0
         self._task = self._begin()
 
     @property
     def owes(self) -> bool:
         """Whether words of something deleted may still stand in the files."""
         return self._erased < self._asked
+
+    @contextmanager
+    def coming(self) -> Iterator[None]:
+        """Around a write that deletes, and what it asks for then: meanwhile nobody notes that all is erased."""
+        self._coming += 1
+        try:
+            yield
+        finally:
+            self._coming -= 1
 
     def ask(self) -> int:
         """Says that something was deleted; returns what `done` wants to know."""
@@ -121,6 +132,11 @@ class Janitor:
                 await self._wake.wait()
             asked = self._asked
             try:
+                if asked == 1 and await self._db.read(erased.is_noted):
+                    # An earlier process saw to all.
+                    self._swept = self._erased = asked
+                    self._tell()
+                    continue
                 await self._sweep()
                 self._failure = None
                 self._swept = asked
@@ -129,6 +145,8 @@ class Janitor:
                 if await self._db.erase():
                     self._erased = asked
                     self._tell()
+                    if not self.owes and not self._coming:
+                        await self._db.write_behind(erased.note)
                     took_s = self._db.loop.time() - began
                     await asyncio.sleep(SHARE * took_s if took_s > QUICK_S else 0)
                     continue

@@ -42,7 +42,7 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, deletion, export, extraction, folding, ops, runs, scopes, threads
+from memsvc.store.sqlite import core, deletion, erased, export, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.importer import Importer
@@ -178,12 +178,13 @@ class SqliteStore:
         """Runs a unit that deletes; returns what it returned, and what the janitor calls it."""
         # Before, and not after: an export that reads what is left must know of it already.
         self._breaks[scope] += 1
-        try:
-            deleted = await self._write(unit, *args, **kwargs)
-        except MemsvcError:
-            self._breaks[scope] -= 1  # nothing was deleted, and no export need end for it
-            raise
-        return deleted, self._janitor.ask()
+        with self._janitor.coming():
+            try:
+                deleted = await self._write(erased.forgetting, unit, *args, **kwargs)
+            except MemsvcError:
+                self._breaks[scope] -= 1  # nothing was deleted, and no export need end for it
+                raise
+            return deleted, self._janitor.ask()
 
     def erasure_owed(self) -> bool:
         """See Store."""

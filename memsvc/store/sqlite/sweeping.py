@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memsvc.model import Scope
-from memsvc.store.sqlite import recall, staging, unindexing
+from memsvc.store.sqlite import erased, recall, staging, unindexing
 from memsvc.store.sqlite.scopes import bury, forget_names
 from memsvc.store.sqlite.unindexing import Walk
 
@@ -56,6 +56,7 @@ def sweep(db: sqlite3.Connection, secret: bytes, walk: Walk | None) -> Swept:
         "JOIN scopes ON scopes.scope_no = doomed.scope_no LEFT JOIN threads USING (thread_no) WHERE thread_no IS NULL "
         "OR threads.scope_no NOT IN (SELECT hidden_no FROM doomed WHERE hidden_no > 0) ORDER BY doomed_no LIMIT 1"
     ).fetchone():
+        erased.forget(db)
         scope_no, *names, hidden_no, thread_scope_no = row
         grave = Grave(secret, Scope(*names), scope_no)
         if hidden_no is None:
