@@ -332,6 +332,7 @@ def block(locale: str = "zh", tag: str = TAG, *kinds: SectionKind) -> str:
     return sections + known.request(tag) + "\n"
 
 
+CRLF = block().replace("\n", "\r\n")
 WHOLE = {
     "one block": (block() + "hello", block()),
     "the other language": (block("en") + "hello", block("en")),
@@ -345,13 +346,19 @@ WHOLE = {
     "words right behind it": (block()[:-1] + "hello", block()[:-1]),
     "a blank behind it": (block()[:-1] + " hello", block()[:-1]),
     "two that nothing parts": (block()[:-1] * 2 + "hello", block()[:-1] * 2),
+    "every line break turned into two characters": ((block() + "hello").replace("\n", "\r\n"), CRLF),
+    "blanks in front": (" \n\t\u3000" + block() + "hello", " \n\t\u3000" + block()),
+    "a byte order mark in front": ("\ufeff" + block() + "hello", "\ufeff" + block()),
+    "two that a blank line parts": (block() + "\n" + block() + "hello", block() + "\n" + block()),
+    "blanks alone behind it": (block() + " \n ", block()),
 }
 NOT_OURS = {
     "nothing": "",
     "plain text": "hello",
     "another's tag": block(tag="000000") + "hello",
     "a request line alone": frames("zh").request(TAG) + "\nhello",
-    "a block further in": "\n" + block(),
+    "a block further in": "x\n" + block(),
+    "blanks alone": " \n\ufeff ",
     "no request line": block().rpartition("[")[0] + "hello",
     "a section that is not closed": block().replace("[本会话前情结束 #3fa9c1]\n", ""),
     "a section closed by another's line": block().replace("[核心记忆结束", "[相关历史结束"),

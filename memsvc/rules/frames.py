@@ -147,8 +147,9 @@ def leading_block(text: str, tag: str) -> int:
 
     A block is sections, each from its opening to its closing line, and the request line, with the line break behind
     it where the runner put one: the line's own bracket ends it, so a runner that joined with a blank or with nothing
-    sends a whole block as well. One that is cut, is anybody else's, or stands further in counts nothing. Linear: what
-    was read is not read again.
+    sends a whole block as well. Templates put blanks and line breaks in front of it, and forms and editors turn its
+    line feeds into CR LF: it is the same block. One that is cut, is anybody else's, or stands behind words counts
+    nothing. Linear: what was read is not read again.
     """
     end = 0
     while block_end := _block_end(text, end, tag):
@@ -158,14 +159,14 @@ def leading_block(text: str, tag: str) -> int:
 
 def _block_end(text: str, start: int, tag: str) -> int:
     """Returns where the block that starts at `start` ends, or 0."""
-    position = start
+    words = _NO_BLANK.search(text, start)
+    start = position = words.start() if words else len(text)
     while opening := _opening(tag).match(text, position):
-        closing = f"\n{_CLOSING_OF[opening[1]]} #{tag}]\n"
         # The section's last line feed may be its opening line's own: a frame around nothing.
-        found = text.find(closing, opening.end() - 1)
-        if found < 0:
+        closing = _closing(_CLOSING_OF[opening[1]], tag).search(text, opening.end() - 1)
+        if closing is None:
             return 0
-        position = found + len(closing)
+        position = closing.end()
     if position == start:
         return 0
     for known in _FRAMES.values():
@@ -176,10 +177,15 @@ def _block_end(text: str, start: int, tag: str) -> int:
     return 0
 
 
+_NO_BLANK = re.compile(r"[^\s\ufeff]")
 _CLOSING_OF = {title: f"[{title}{known.ended}" for known in _FRAMES.values() for title in known.titles.values()}
 
 
 def _opening(tag: str) -> re.Pattern[str]:
     """Returns what an opening line looks like, whatever its notice: a later version may reword that."""
     titles = "|".join(re.escape(title) for title in _CLOSING_OF)
-    return re.compile(rf"\[({titles}) #{re.escape(tag)} — [^\n]*\]\n")
+    return re.compile(rf"\[({titles}) #{re.escape(tag)} — [^\n]*\]\r?\n")
+
+
+def _closing(title: str, tag: str) -> re.Pattern[str]:
+    return re.compile(rf"\n{re.escape(title)} #{re.escape(tag)}\]\r?\n")
