@@ -140,7 +140,7 @@ async def _fold_by_model(errand: Errand, state: FoldState) -> tuple[Fold, NewOp]
 
 
 def _judged(means: ModelWork, reply: Reply, plan: folding.Plan, prompt: prompts.Prompt) -> tuple[str, str]:
-    summary, reason = folding.judge(reply.text, plan, prompt.system, means.meter)
+    summary, reason = folding.judge(reply.text, plan, prompt.system, means.meter, reply.truncated)
     if reason:
         return "", reason
     return folding.fit(redline.redact(summary, plan.locale), means.meter), ""

@@ -6,15 +6,15 @@ gets a `Reply` or a `CallFailed` whose reason is a word of ours and never one of
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from memsvc.model import Usage
+from memsvc.rules import completion
 from memsvc.rules.provider import ProviderFacts
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ MAX_REFUSED = 1_000
 MAX_ANSWER_BYTES = 1 << 20
 """More than this is not read. What may become a summary is judged elsewhere, and is far smaller."""
 
-_MAX_TOKENS = 2**31 - 1
 _MAX_COST_MICROS = 2**53
 _MAX_RETRY_AFTER_MS = 600_000
 
@@ -70,8 +69,8 @@ class ProviderConfig:
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a model said, not judged yet: `text` may be empty or nonsense, but holds no lone surrogate and
-    none of the model's thinking aloud. `truncated` says that the model stopped at the limit of its output
-    and not at an end.
+    none of the model's thinking aloud. `truncated` says that it did not come to its end: the limit of its
+    output or the provider's filter stopped it.
     """
 
     text: str
@@ -179,9 +178,12 @@ class Models:
                     body = await _ask(self._clients[name], config.model, system, user, max_output_tokens)
             except TimeoutError:
                 raise CallFailed(TIMEOUT) from None
-            answer = _decode(body)
-            usage = config.cost(*_tokens(answer))
-            text, truncated = _content(answer)
+            answer = completion.decode(body)
+            if answer is not None:
+                usage = config.cost(*completion.tokens(answer))
+            if answer is None or (said := completion.content(answer)) is None:
+                raise CallFailed(BAD_ANSWER)
+            text, truncated = said
         except CallFailed as failure:
             self._failed(self._circuits[name], failure.reason)
             raise CallFailed(
@@ -190,6 +192,10 @@ class Models:
         circuit = self._circuits[name]
         circuit.failures_before, circuit.failures, circuit.last_reason = circuit.failures, 0, ""
         return Reply(text, usage, self._since_ms(start), config.model, truncated)
+
+    def cost(self, name: str, input_tokens: int, output_tokens: int) -> Usage:
+        """Prices tokens as the provider `name` does."""
+        return self._configs[name].cost(input_tokens, output_tokens)
 
     def reject(self, name: str, reason: str, about: Hashable) -> None:
         """Takes back that the last call of `name` succeeded: its answer was of no use, for `reason`.
@@ -346,52 +352,3 @@ async def _ask(client: openai.AsyncOpenAI, model: str, system: str, user: str, m
     except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError):
         raise CallFailed(BAD_ANSWER) from None
     return bytes(body)
-
-
-def _decode(body: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(body.decode("utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ):  # Not UTF-8, not JSON, a number of 5,000 digits; a thousand brackets.
-        raise CallFailed(BAD_ANSWER) from None
-    if not isinstance(answer, dict):
-        raise CallFailed(BAD_ANSWER)
-    return answer
-
-
-def _tokens(answer: dict[str, Any]) -> tuple[int, int]:
-    """Input and output tokens as reported; what is not a sensible number counts as not reported."""
-    usage = answer.get("usage")
-    counts = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
-    numbers = (counts.get("prompt_tokens"), counts.get("completion_tokens"))
-    first, second = (n if type(n) is int and 0 <= n <= _MAX_TOKENS else 0 for n in numbers)
-    return first, second
-
-
-def _content(answer: dict[str, Any]) -> tuple[str, bool]:
-    """The first choice's text and whether it was cut off. A message without content is an empty answer."""
-    match answer.get("choices"):
-        case [{"message": {"content": str(text)}, **rest}, *_]:
-            pass
-        case [{"message": {"content": None}, **rest}, *_]:
-            text = ""
-        case _:
-            raise CallFailed(BAD_ANSWER)
-    if any("\ud800" <= char <= "\udfff" for char in text):
-        raise CallFailed(BAD_ANSWER)
-    return _without_thinking(text), rest.get("finish_reason") == "length"
-
-
-def _without_thinking(text: str) -> str:
-    """Drops what a reasoning model thought aloud before it answered: `<think>…</think>` at the beginning.
-
-    Some chat templates open the block in the prompt, so that only its end is in the answer; a thought that
-    was cut off before its end leaves nothing.
-    """
-    head, end, tail = text.partition("</think>")
-    opened = head.lstrip().startswith("<think>")
-    if end and (opened or "<think>" not in head):
-        return tail.strip()
-    return "" if opened else text

@@ -122,6 +122,7 @@ EN = Plan("‹user› Write an exam paper\n‹assistant› Done: ten questions.\
         (ZH, ZH.lines, "SUMMARY_ECHOED"),
         (ZH, "他说要试卷，" * 40, "SUMMARY_REPEATS"),
         (EN, "They talked. " * 40, "SUMMARY_REPEATS"),
+        (ZH, "# 对话摘要\n", "SUMMARY_EMPTY"),
         (ZH, "The user wants an exam paper.", "SUMMARY_WRONG_LANGUAGE"),
         (EN, "用户要一份试卷。", "SUMMARY_WRONG_LANGUAGE"),
     ],
@@ -143,6 +144,14 @@ def test_what_is_no_summary_is_told_by_its_reason(asked: Plan, answer: str, reas
         (EN, "The new summary is:\n[The user wants a paper.]", "The user wants a paper."),
         (EN, "“The user wants a paper.”", "The user wants a paper."),
         (ZH, "以下是新的摘要：\n（用户要一份试卷。）", "用户要一份试卷。"),
+        (ZH, "# 对话摘要\n\n用户要一份试卷。", "用户要一份试卷。"),
+        (ZH, "**滚动摘要**\n用户要一份试卷。", "用户要一份试卷。"),
+        (EN, "## Updated summary\nThe user wants a paper.", "The user wants a paper."),
+        (ZH, "“红黑树”是先问的，后来又问了“哈希冲突”", None),
+        (ZH, "（一）用户要试卷，（二）助手已拟好（初稿）", None),
+        (EN, '"A" was asked first, then "B"', None),
+        (ZH, "（用户要试卷（期末），助手已拟好）", "用户要试卷（期末），助手已拟好"),
+        (ZH, "# 红黑树\n用户问了红黑树。", None),
         (EN, "The user apologised; the assistant could not open the file.", None),
         (EN, 'The user sent JSON like {"a": 1} and asked what it means.', None),
     ],
@@ -151,6 +160,20 @@ def test_a_summary_is_taken_without_its_wrapping(asked: Plan, answer: str, summa
     found, reason = judge(answer, asked, prompts.fold_instructions(asked.locale), METER)
     assert reason == ""
     assert found == (summary or answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("用户要一份试卷，助手拟好了初", "SUMMARY_CUT_OFF"),
+        ("用户要一份试卷。", "SUMMARY_CUT_OFF"),
+        ("", "SUMMARY_EMPTY"),
+        ("".join(f"用户要第{i}份试卷。" for i in range(100)), ""),
+    ],
+    ids=["in a sentence", "between two", "before the first", "longer than a summary"],
+)
+def test_an_answer_that_broke_off_before_its_end_is_no_summary(answer: str, reason: str) -> None:
+    assert judge(answer, ZH, prompts.fold_instructions("zh"), METER, True)[1] == reason
 
 
 def test_a_summary_has_passed_the_boundary() -> None:

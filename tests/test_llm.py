@@ -282,26 +282,10 @@ def test_a_price_is_whole_and_rounded_half_up(tokens: tuple[int, int], price: tu
     assert config.cost(*tokens) == Usage(*tokens, expected)
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("<think>hm</think>\n\nThey talked.", "They talked."),
-        ("\n<think>\n</think>\nThey talked.", "They talked."),
-        ("so they did</think>They talked.", "They talked."),
-        ("<think>hm, and then", ""),
-        ("They talked of <think> and </think> tags.", "They talked of <think> and </think> tags."),
-        ("They talked of <think> tags.", "They talked of <think> tags."),
-        (" They talked. ", " They talked. "),
-    ],
-)
-async def test_what_was_thought_aloud_is_not_the_answer(bench: Bench, said: str, expected: str) -> None:
-    bench.provider.behave = says(said)
-    assert (await bench.call()).text == expected
-
-
-async def test_an_answer_cut_at_its_limit_says_so(bench: Bench) -> None:
-    bench.provider.behave = says("They tal", finish="length")
-    assert (await bench.call()).truncated
+@pytest.mark.parametrize(("finish", "truncated"), [("length", True), ("content_filter", True), ("stop", False)])
+async def test_an_answer_that_did_not_come_to_its_end_says_so(bench: Bench, finish: str, truncated: bool) -> None:
+    bench.provider.behave = says("They tal", finish=finish)
+    assert (await bench.call()).truncated is truncated
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,12 @@ def quotable(turn: Turn) -> extractive.Turn:
     )
 
 
-def judge(answer: str, asked: Plan, instructions: str, meter: Meter) -> tuple[str, str]:
+def judge(answer: str, asked: Plan, instructions: str, meter: Meter, truncated: bool = False) -> tuple[str, str]:
     """Returns the summary that an answer holds and an empty reason, or an empty text and why it is none.
 
-    Reasons: SUMMARY_EMPTY, SUMMARY_TOO_LONG, SUMMARY_NOT_PROSE, SUMMARY_REFUSED, SUMMARY_ECHOED,
-    SUMMARY_REPEATS, SUMMARY_WRONG_LANGUAGE.
+    An answer that was `truncated` tells the older runs and not the newer ones, unless it is longer than a summary may
+    be and is cut here anyway. Reasons: SUMMARY_EMPTY, SUMMARY_TOO_LONG, SUMMARY_NOT_PROSE, SUMMARY_REFUSED,
+    SUMMARY_ECHOED, SUMMARY_REPEATS, SUMMARY_WRONG_LANGUAGE, SUMMARY_CUT_OFF.
     """
     text = _unwrapped(answer)
     if not any(c.isalnum() for c in text):
@@ -117,6 +118,7 @@ def judge(answer: str, asked: Plan, instructions: str, meter: Meter) -> tuple[st
         ("SUMMARY_ECHOED", _is_echo(text, asked, instructions)),
         ("SUMMARY_REPEATS", _repeats(text)),
         ("SUMMARY_WRONG_LANGUAGE", _is_foreign(text, asked)),
+        ("SUMMARY_CUT_OFF", truncated and meter.count(text) < SUMMARY_LIMIT),
     ):
         if holds:
             return "", reason
@@ -205,6 +207,7 @@ _HEADING = re.compile(
     r"summary(?: is| of the conversation)?(?: so far)?[*\s]*:[*\s]*",
     re.I,
 )
+_HEADLINE = re.compile(r"\A(?:#{1,6}[ \t]|\*\*)[^\n]{0,30}(?:摘要|总结|小结|summary)[^\n]{0,20}(?:\n|\Z)\s*", re.I)
 _WRAPPERS = {("[", "]"), ("(", ")"), ("（", "）"), ("“", "”"), ('"', '"'), ("「", "」"), ("【", "】")}
 _REFUSAL = re.compile(
     r"\A[\s\"“]*(?:(?:非常|很|十分)?(?:抱歉|对不起|遗憾)|我(?:无法|不能|没有办法)|作为(?:一个|一名)?(?:AI|人工智能|语言模型)"
@@ -221,10 +224,23 @@ def _unwrapped(answer: str) -> str:
     text = answer.strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
+    text = _HEADLINE.sub("", text, count=1)
     text = _HEADING.sub("", text, count=1).strip()
-    if len(text) > 2 and (text[0], text[-1]) in _WRAPPERS and not _is_not_prose(text):
+    if _is_wrapped(text) and not _is_not_prose(text):
         text = text[1:-1].strip()
     return text
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether one pair of marks holds the whole: of two quotations the first mark's other half stands further in."""
+    if len(text) <= 2 or (text[0], text[-1]) not in _WRAPPERS:
+        return False
+    opening, closing, depth = text[0], text[-1], 1
+    for char in text[1:-1]:
+        depth += (char != closing and char == opening) - (char == closing)
+        if not depth:
+            return False
+    return True
 
 
 def _is_not_prose(text: str) -> bool:

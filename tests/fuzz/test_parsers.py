@@ -10,11 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc import llm
 from memsvc.errors import ImportInvalid, InvalidField
-from memsvc.llm import CallFailed
 from memsvc.rpc.pages import Pager
-from memsvc.rules import corefile, facts, redline
+from memsvc.rules import completion, corefile, facts, redline
 from memsvc.rules.extraction import MAX_PROPOSALS, Exchange, judge, plan
 from memsvc.rules.lenient import objects
 from memsvc.tokens import Tokenizer
@@ -153,12 +151,13 @@ COMPLETIONS = st.fixed_dictionaries(
 @tried(40)
 @given(COMPLETIONS | DOCUMENTS.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=200))
 def test_a_providers_answer_is_text_or_a_failed_call(body: bytes) -> None:
-    try:
-        answer = llm._decode(body)
-        tokens = llm._tokens(answer)
-        text, truncated = llm._content(answer)
-    except CallFailed:
+    answer = completion.decode(body)
+    if answer is None:
         return
+    tokens = completion.tokens(answer)
+    if (said := completion.content(answer)) is None:
+        return
+    text, truncated = said
     text.encode()
     assert isinstance(truncated, bool)
     assert all(0 <= count < 2**31 for count in tokens)

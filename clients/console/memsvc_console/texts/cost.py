@@ -176,6 +176,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "reason.SUMMARY_ECHOED": ("模型照抄了提示词。", "The model repeated the prompt."),
     "reason.SUMMARY_REPEATS": ("模型的摘要在重复自己。", "The summary repeats itself."),
     "reason.SUMMARY_WRONG_LANGUAGE": ("模型换了语言。", "The summary is in another language."),
+    "reason.SUMMARY_CUT_OFF": ("摘要没写完就断了。", "The summary broke off before its end."),
     "reason.RED_LINE": ("模型写下了红线内容，已丢弃。", "It held what a red line forbids, and was dropped."),
     "reason.other": ("没有做成。", "It did not work."),
     "notice.acknowledge": ("知道了", "Noted"),
