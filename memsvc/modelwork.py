@@ -5,16 +5,17 @@ Nothing here holds a transaction open while a model is awaited, and nothing deci
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 from zoneinfo import ZoneInfo
 
 from memsvc import metrics
 from memsvc.config import Settings
 from memsvc.llm import CallFailed, Models, Reply
-from memsvc.model import NoticeKind, OpKind, Scope
+from memsvc.model import NoticeKind, OpKind, Scope, Usage
 from memsvc.rules import notices
 from memsvc.rules.budget import Meter
 from memsvc.rules.prompts import Prompt
@@ -102,10 +103,25 @@ class Errand:
     async def ask(self, prompt: Prompt, answer_tokens: int) -> Reply:
         """Asks the provider once; JobFailed, written down, where no answer comes."""
         try:
-            return await self.means.models.call(self.provider, prompt.system, prompt.user, answer_tokens)
+            reply = await self.means.models.call(self.provider, prompt.system, prompt.user, answer_tokens)
+            return replace(reply, usage=await asyncio.to_thread(self._counted, reply, prompt))
         except CallFailed as failure:
             op = NewOp(self.kind, self.provider, failure.model, failure.usage, failure.reason, failure.duration_ms)
             await self._fail(op, failure.retry_after_ms)
+
+    def _counted(self, reply: Reply, prompt: Prompt) -> Usage:
+        """Returns what an answer took; what the provider does not report is counted here.
+
+        Else a server without a word on it would cost nothing in the books, and a day's allowance would never be spent.
+        """
+        reported, count = reply.usage, self.means.meter.count
+        if reported.input_tokens and (reported.output_tokens or not reply.text):
+            return reported
+        return self.means.models.cost(
+            self.provider,
+            reported.input_tokens or count(prompt.system) + count(prompt.user),
+            reported.output_tokens or count(reply.text),
+        )
 
     async def reject(self, reply: Reply, reason: str) -> NoReturn:
         """Counts an answer that is of no use as a failed call, and raises JobFailed."""

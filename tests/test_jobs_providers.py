@@ -9,6 +9,7 @@ import pytest
 
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
+from tests.blocks import count
 from tests.conftest import Start
 from tests.fakes.provider import FakeProvider, says, status
 from tests.serving import FOLDING_ALONE, SUMMARY, entry, own
@@ -137,6 +138,25 @@ async def test_a_day_has_its_allowance_and_what_is_over_waits(
     stranger = Talk(talk.running, pb.Scope(tenant_id="somebody-else", agent_id="agent"), provider="own")
     await stranger.turns("出一份试卷", "换两道", "写一份答案")
     assert (await stranger.thread()).rolling_summary == SUMMARY
+
+
+@pytest.mark.parametrize("reported", [None, (0, 0), (100, 0), (0, 20)])
+async def test_what_a_provider_does_not_report_is_counted_and_spends_the_allowance(
+    start: Start, scope: pb.Scope, provider: FakeProvider, reported: tuple[int, int] | None
+) -> None:
+    limits = [{"extraction": False, "daily_tokens": 101}]
+    priced = entry(provider, input_price_micros_per_million=1_000_000, output_price_micros_per_million=2_000_000)
+    talk = await own(start, scope, provider, providers={"own": priced}, limits=limits)
+    provider.behave = says(SUMMARY, reported)
+    for given in ("出一份试卷", "换两道", "写一份答案", "打印", "装订"):
+        await talk.turns(given)
+    (asked,) = provider.requests
+    (op,) = await talk.ops()
+    said, answered = reported or (0, 0)
+    assert op.usage.input_tokens == (said or count(asked.system) + count(asked.user))
+    assert op.usage.output_tokens == (answered or count(SUMMARY))
+    assert op.usage.cost_micros == op.usage.input_tokens + 2 * op.usage.output_tokens
+    assert [f.error_reason for f in (await talk.status()).failed_jobs] == ["ALLOWANCE_SPENT"]
 
 
 async def test_costs_are_what_the_provider_reported(start: Start, scope: pb.Scope, provider: FakeProvider) -> None:
