@@ -339,6 +339,23 @@ def test_what_is_json_is_read_as_json(value: dict[str, Any]) -> None:
         assert objects(text) == [value]
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\u7528户", "用户"),
+        (r"\ud83d\ude00", "😀"),
+        (r"C:\users\wang", r"C:\users\wang"),
+        (r"\u9ed黑", r"\u9ed黑"),
+        (r"\u+123", r"\u+123"),
+        (r"\d+", r"\d+"),
+        (r"it\'s \_so\_", "it's _so_"),
+        (r"a\\b\/c\n", "a\\b/c\n"),
+    ],
+)
+def test_a_backslash_that_escapes_nothing_is_kept(written: str, read: str) -> None:
+    assert objects(f'[{{"fact": "{written}"}}]') == [{"fact": read}]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="{}[]｛｝【】\"'“”：:,，\\ufact1 \n用", max_size=60) | _JSON.map(json.dumps))
 def test_reading_never_raises_and_always_ends(text: str) -> None:

@@ -6,6 +6,7 @@ and in false starts, so that a page of brackets costs no more than a page.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 MAX_DEPTH = 4
@@ -19,6 +20,7 @@ _AFTER_VALUE = frozenset(_COMMAS + _COLONS + _CLOSE_OBJECT + _CLOSE_LIST)
 # What opens a string, and what may close it. A model that begins with one kind of mark rarely ends with another.
 _CLOSING = {'"': '"＂', "＂": '"＂', "“": "”“\"", "”": "”“\"", "'": "'", "‘": "’", "「": "」"}  # fmt: skip
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_HEX = re.compile("[0-9a-fA-F]{4}")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "none": None, "nil": None, "": None, "无": None}
 
 
@@ -110,12 +112,12 @@ def _read_string(text: str, at: int) -> tuple[str, int]:
 
 
 def _read_escape(text: str, at: int) -> tuple[str, int]:
-    if text[at] == "u":
-        try:
-            return chr(int(text[at + 1 : at + 5], 16)), at + 5
-        except ValueError:
-            return "u", at + 1
-    return _ESCAPES.get(text[at], text[at]), at + 1
+    """A backslash before a letter that makes no escape stands for itself: models forget to double those of paths."""
+    if text[at] == "u" and (found := _HEX.match(text, at + 1)):
+        return chr(int(found[0], 16)), found.end()
+    if text[at] in _ESCAPES:
+        return _ESCAPES[text[at]], at + 1
+    return ("\\" if text[at].isalnum() else "") + text[at], at + 1
 
 
 def _read_word(text: str, at: int) -> tuple[Any, int]:
