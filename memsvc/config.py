@@ -174,6 +174,9 @@ class Settings(_Strict):
             if not fallback.local:
                 raise ValueError("local_fallback: that provider is not local; set local = true if it is")
         self._check_way_in()
+        for number, entry in enumerate(self.limits):
+            if any(other.matches(entry.tenant, entry.agent) for other in self.limits[:number]):
+                raise ValueError(f"limits.{number}: never holds, because one before it matches first; put it above")
         if self.page_bytes + PAGE_ROOM_BYTES > self.max_send_bytes:
             raise ValueError(
                 f"page_bytes: must leave {PAGE_ROOM_BYTES} bytes of max_send_bytes for what is around texts"

@@ -91,6 +91,8 @@ def test_another_file_is_read_where_one_is_named(tmp_path: Path) -> None:
         ("[[limits]]\ndaily_tokens = -1", {}, "limits.0.daily_tokens"),
         ("[[limits]]\nretention_days = 0", {}, "limits.0.retention_days"),
         ("[[limits]]\ndayly_tokens = 1", {}, "limits.0.dayly_tokens"),
+        ('[[limits]]\n[[limits]]\ntenant = "a"', {}, "limits.1"),
+        ('[[limits]]\ntenant = "a"\n[[limits]]\nagent = "b"\n[[limits]]\ntenant = "a"\nagent = "c"', {}, "limits.2"),
     ],
 )
 def test_a_wrong_setting_is_named(table: str, environ: dict[str, str], named: str) -> None:
