@@ -107,7 +107,7 @@ INVALID: list[tuple[tuple[str, Message], str]] = [
     (("Threads.UnarchiveThread", svc.UnarchiveThreadRequest(scope=SCOPE)), "thread_id"),
     *(
         (("Threads.RenameThread", svc.RenameThreadRequest(scope=SCOPE, thread_id="th_x", title=bad)), "title")
-        for bad in ("", " \n ", "题" * 201)
+        for bad in ("", " \n ", "题" * 201, "\u200b", "\u202e\x07", "\x00", "\u0301")
     ),
     (search(top_k=-1), "top_k"),
     *((search(min_score=bad), "min_score") for bad in (-0.1, 1.1, float("nan"), float("inf"))),

@@ -167,6 +167,11 @@ async def test_a_query_finds_threads_by_title_and_by_what_was_said(running: Runn
     assert await found("%") == ["100%_完成"]
     assert await found("随便") == ["100%_完成"]
     assert await found("没有这样的话") == []
+    behind = Talk(running, scope)
+    block = (await behind.context(given="出一份试卷")).text
+    await behind.record(f"{block}\n你好\x00第三题")
+    assert await found("好\x00第三") == ["你好第三题"]  # behind a NUL, and behind a block of ours
+    assert await found("尊敬的 DATA") == ["写一封信"]
 
 
 async def test_archived_threads_are_hidden_and_whole(running: Running, scope: pb.Scope) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -169,6 +170,8 @@ def title(value: str) -> str:
     line = " ".join(value.split())
     if not 1 <= len(line) <= MAX_TITLE_CHARACTERS:
         raise InvalidField("title", f"must be 1 to {MAX_TITLE_CHARACTERS} characters")
+    if all(unicodedata.category(c)[0] in "CZM" for c in line):
+        raise InvalidField("title", "must hold something that can be seen")
     return line
 
 

@@ -27,7 +27,7 @@ _RUN = """
 _HOLDS = """
     (instr(lower(title), :query) OR EXISTS (
         SELECT 1 FROM runs WHERE runs.thread_no = threads.thread_no AND (
-            instr(lower(CASE own_offset WHEN 0 THEN input ELSE substr(input, own_offset + 1) END), :query)
+            instr(lower(CASE own_offset WHEN 0 THEN input ELSE own_words(input, own_offset) END), :query)
             OR instr(lower(output), :query))))
 """
 
@@ -42,6 +42,8 @@ def list_threads(
     db: sqlite3.Connection, scope: Scope, states: Collection[ThreadState], query: str, page: Page
 ) -> tuple[list[Thread], int]:
     """See Store.list_threads. The position is the latest run's sequence, which renaming and archiving leave alone."""
+    if query:  # SQLite's own substr() ends at a NUL.
+        db.create_function("own_words", 2, lambda text, offset: text[offset:], deterministic=True)
     rows = db.execute(
         _THREAD.replace("FROM", ", last_sequence FROM")
         + "WHERE scope_no = :scope_no AND run_count > 0 AND (state = :one OR state = :other)"
