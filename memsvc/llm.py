@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 MAX_REFUSED = 1_000
 """Pieces of work whose refusals are remembered; of more, the longest known are forgotten and count anew."""
 
+MAX_ALONE_S = 3_600.0
+"""Longest time, in seconds, for which work whose answers stay of no use leaves a provider alone. They cost what
+others cost, and the same question seldom gets a better one."""
+
 MAX_ANSWER_BYTES = 1 << 20
 """More than this is not read. What may become a summary is judged elsewhere, and is far smaller."""
 
@@ -131,7 +135,8 @@ class Models:
     After `circuit_failures` failures in a row a provider is not usable for `circuit_ms`; then one more
     failure is enough to be left alone again, and one success clears it. An answer that is of no use says
     as much about what was asked as about who was: asked for the same work again it counts no second time,
-    and the provider is left alone for that work only. `clock` gives seconds that never step back.
+    and the provider is left alone for that work only, twice as long each time up to `MAX_ALONE_S`. `clock`
+    gives seconds that never step back.
     """
 
     def __init__(
@@ -210,7 +215,7 @@ class Models:
             self._failed(circuit, reason)
             while len(self._refused) >= MAX_REFUSED:
                 del self._refused[next(iter(self._refused))]
-        self._failed(self._refused.setdefault((name, about), _Circuit()), reason)
+        self._failed(self._refused.setdefault((name, about), _Circuit()), reason, MAX_ALONE_S)
 
     def accept(self, name: str, about: Hashable) -> None:
         """Hears that the last answer of `name` did the work."""
@@ -248,11 +253,13 @@ class Models:
         for client in clients:
             await client.close()
 
-    def _failed(self, circuit: _Circuit, reason: str) -> None:
+    def _failed(self, circuit: _Circuit, reason: str, doubling_to_s: float = 0.0) -> None:
         circuit.failures += 1
         circuit.last_reason = reason
-        if circuit.failures >= self._circuit_failures:
-            circuit.alone_until = self._clock() + self._circuit_s
+        beyond = circuit.failures - self._circuit_failures
+        if beyond >= 0:
+            longer_s = min(self._circuit_s * 2.0 ** min(beyond, 30), doubling_to_s)
+            circuit.alone_until = self._clock() + max(self._circuit_s, longer_s)
 
     def _since_ms(self, start: float) -> int:
         return round((self._clock() - start) * 1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 
 import pytest
 
@@ -53,17 +54,30 @@ async def test_work_that_is_always_refused_closes_the_provider_off_for_itself_al
     for _ in range(2):
         await refuse(models, "a")
         assert models.facts("a")["p"].usable
-    for _ in range(5):
-        await refuse(models, "a")
-        assert models.facts("a")["p"].reason == llm.LEFT_ALONE
-        assert models.facts("b")["p"].usable
-        assert models.facts()["p"].usable
+    await refuse(models, "a")
+    assert models.facts("a")["p"].reason == llm.LEFT_ALONE
+    assert models.facts("b")["p"].usable
+    assert models.facts()["p"].usable
     assert (models.alone_ms("p", "a"), models.alone_ms("p", "b"), models.alone_ms("p")) == (30_000, 0, 0)
     assert models.statuses()[0].last_error_reason == "ANSWER_EMPTY"
     clock.now += 30
     assert models.facts("a")["p"].usable
     await refuse(models, "a")
     assert not models.facts("a")["p"].usable
+
+
+async def test_work_that_stays_refused_is_asked_for_ever_more_seldom(models: Models, clock: Clock) -> None:
+    began, asked = clock.now, []
+    while clock.now < began + 86_400:
+        await refuse(models, "a")
+        asked.append(clock.now - began)
+        assert models.facts("b")["p"].usable
+        clock.now += models.alone_ms("p", "a") / 1000 or 1
+    gaps = [after - before for before, after in pairwise(asked)]
+    assert gaps[:12] == [1, 1, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert len(asked) == 32
+    models.accept("p", "a")
+    assert models.facts("a")["p"].usable
 
 
 async def test_an_answer_that_does_the_work_starts_its_count_anew(models: Models) -> None:
