@@ -110,6 +110,24 @@ async def test_errors_of_sql_stay_what_they_are(database: Database) -> None:
     assert await database.read(lambda c: c.execute("SELECT count(*) FROM parents").fetchone()) == (0,)
 
 
+async def test_nothing_is_written_into_a_file_that_is_not_there_any_more(database: Database, tmp_path: Path) -> None:
+    here, aside = tmp_path / "m.db", tmp_path / "aside.db"
+
+    async def refused() -> None:
+        for write in (database.write, database.write_behind):
+            with pytest.raises(Unavailable, match="put it back"):
+                await write(put, 9)
+
+    await database.write(put, 1)
+    here.rename(aside)
+    await refused()
+    here.touch()  # another file, whatever it holds
+    await refused()
+    aside.rename(here)
+    await database.write(put, 2)
+    assert await database.read(numbers) == [1, 2]
+
+
 async def test_a_read_sees_every_write_acknowledged_before_it(database: Database) -> None:
     async def caller(first: int) -> None:
         for n in range(first, first + 30):

@@ -86,6 +86,7 @@ class Database:
         self._waiting: deque[Unit] = deque()
         self._closing: asyncio.Task[None] | None = None
         self._lock: int
+        self._file: tuple[int, int]
         self._remnants: Remnants
         self._writer: _Link
         self._readers = [_Link(partial(start.connect, self.path, read_only=True)) for _ in range(readers + 1)]
@@ -125,6 +126,7 @@ class Database:
     async def _open(self, migrations: Sequence[Migration], now_us: int) -> None:
         def opener() -> sqlite3.Connection:
             connection, self._lock, file, self.secret = start.open_writer(self.path, migrations, now_us)
+            self._file = _file_id(os.fstat(file))
             self._remnants = Remnants(self.path, file)
             return connection
 
@@ -267,12 +269,33 @@ class Database:
             unit.value = unit.call(connection)
         self.loop.call_soon_threadsafe(unit.settle)
 
+    def _is_astray(self) -> bool:
+        """Whether another file, or none, is where the open one was; what cannot be looked at is taken to be there."""
+        try:
+            return _file_id(os.stat(self.path)) != self._file
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+
     def _run_writes(self, connection: sqlite3.Connection) -> None:
         """Runs the units that wait as one batch, and answers all of them with one wake-up of the loop."""
         batch = [unit for unit in next_batch(self._waiting) if not unit.future.cancelled()]
-        if batch:
+        if batch and self._is_astray():
+            # What would be acknowledged now could be read until the daemon ends, and by nobody after that.
+            for unit in batch:
+                unit.error = Unavailable(
+                    "another file, or none, is where the database was: put it back, or restart the daemon"
+                )
+            self.loop.call_soon_threadsafe(settle_all, batch)
+        elif batch:
             self._waiting.extendleft(reversed(run_batch(connection, batch)))
             self.loop.call_soon_threadsafe(settle_all, batch)
+
+
+def _file_id(stat: os.stat_result) -> tuple[int, int]:
+    """Returns what tells one file from any other on this machine."""
+    return stat.st_dev, stat.st_ino
 
 
 def _try_to_empty_log(connection: sqlite3.Connection) -> None:
