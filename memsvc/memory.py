@@ -16,6 +16,7 @@ from memsvc.model import BASIC_VIEW_BYTES, NewRun, Run, RunOutcome, Scope
 from memsvc.rules import ids
 from memsvc.rules.budget import DEFAULT_BUDGET
 from memsvc.rules.context import Ask, Block, render
+from memsvc.rules.courtesy import is_courtesy
 from memsvc.rules.derived import derive, spoken_in
 from memsvc.rules.frames import leading_block
 from memsvc.rules.shown import Renderer, title
@@ -76,7 +77,7 @@ class Memory:
     async def get_context(self, scope: Scope, query: ContextQuery) -> Context:
         """Returns what the agent should remember for this input. Writes nothing. ThreadNotInScope, Deleted."""
         top_k = query.recall_top_k or DEFAULT_RECALL_TOP_K
-        terms = query_terms(query.input)
+        terms = [] if is_courtesy(query.input) else query_terms(query.input)
         read = await self.store.read_context(scope, query.ref, Question(terms, top_k))
         ask = Ask(
             locale=query.locale or read.locale or spoken_in(query.input, self.settings.locale),
