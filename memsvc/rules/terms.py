@@ -8,6 +8,7 @@ A term is a plain string and its kind can be read off it, so nothing but the str
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -198,7 +199,35 @@ def is_cjk(term: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    return view(text).text.casefold().replace("’", "'")
+    """Returns a text as it is read for terms: however its letters are put together, and without accents on Latin ones.
+
+    What a Mac's file names or a phone's keyboard send as two characters is the same letter to whoever looks for it.
+    """
+    if text.isascii():
+        return view(text).text.casefold()
+    if not unicodedata.is_normalized("NFC", text) or _HALF_WIDTH_MARK.search(text):
+        text = unicodedata.normalize("NFKC", text)  # before the view, which looks at one character at a time
+    folded = view(text).text.casefold().replace("’", "'")
+    return folded.translate(_unaccented) if _ACCENTED.search(folded) else folded
+
+
+_HALF_WIDTH_MARK = re.compile("[\uff9e\uff9f]")  # of Japanese, a character of its own behind the one it marks
+_ACCENTED = re.compile("[\u00e0-\u024f\u0300-\u036f\u1e00-\u1eff]")
+
+
+class _Unaccented(dict[int, str]):
+    """Latin letters without their accents; ø and æ, which are letters of their own, stay."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if _ACCENTED.match(char):
+            char = "".join(c for c in unicodedata.normalize("NFD", char) if unicodedata.category(c) != "Mn")
+        if len(self) < _REMEMBERED_PAIRS:
+            self[code] = char
+        return char
+
+
+_unaccented = _Unaccented()
 
 
 def _terms(folded: str) -> Iterator[list[str]]:
