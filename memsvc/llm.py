@@ -28,6 +28,10 @@ MAX_ALONE_S = 3_600.0
 """Longest time, in seconds, for which work whose answers stay of no use leaves a provider alone. They cost what
 others cost, and the same question seldom gets a better one."""
 
+THINKING_FACTOR = 4
+"""How many times the tokens of an answer a model may take that spends them on thinking first. What it thinks is counted
+as its output, and of the room for the answer alone nothing would be left for the answer."""
+
 MAX_ANSWER_BYTES = 1 << 20
 """More than this is not read. What may become a summary is judged elsewhere, and is far smaller."""
 
@@ -153,6 +157,7 @@ class Models:
         self._circuits = {p.name: _Circuit() for p in providers}
         self._refused: dict[tuple[str, Hashable], _Circuit] = {}
         self._clients: dict[str, openai.AsyncOpenAI] = {}
+        self._thinking: set[str] = set()
         self._opening = asyncio.Lock()
         self._environ = environ
         self._deadline_s = deadline_ms / 1000
@@ -165,7 +170,8 @@ class Models:
         (KeyError).
 
         The deadline holds for the whole call, however the answer drips. A cancelled call says nothing about
-        the provider and leaves its circuit as it was.
+        the provider and leaves its circuit as it was. A model that used up `max_output_tokens` and said next to
+        nothing is known to think, and has `THINKING_FACTOR` times as many from the next call on.
         """
         config = self._configs[name]
         key, reason = _key(config, self._environ)
@@ -177,10 +183,11 @@ class Models:
                 self._clients[name] = await asyncio.to_thread(_open_client, config, key)
         start = self._clock()
         usage = Usage()
+        limit = max_output_tokens * (THINKING_FACTOR if name in self._thinking else 1)
         try:
             try:
                 async with asyncio.timeout(self._deadline_s):
-                    body = await _ask(self._clients[name], config.model, system, user, max_output_tokens)
+                    body = await _ask(self._clients[name], config.model, system, user, limit)
             except TimeoutError:
                 raise CallFailed(TIMEOUT) from None
             answer = completion.decode(body)
@@ -189,6 +196,8 @@ class Models:
             if answer is None or (said := completion.content(answer)) is None:
                 raise CallFailed(BAD_ANSWER)
             text, truncated = said
+            if completion.ran_out(answer) and len(text) < max_output_tokens // 2:
+                self._thinking.add(name)
         except CallFailed as failure:
             self._failed(self._circuits[name], failure.reason)
             raise CallFailed(

@@ -11,7 +11,7 @@ from memsvc import llm
 from memsvc.llm import Models, ProviderConfig
 from memsvc.v1 import memory_pb2 as pb
 from tests.conftest import Start
-from tests.fakes.provider import FakeProvider, Request, says
+from tests.fakes.provider import Answer, FakeProvider, Request, says
 from tests.serving import SUMMARY, entry, own
 from tests.talk import Talk
 
@@ -78,6 +78,35 @@ async def test_work_that_stays_refused_is_asked_for_ever_more_seldom(models: Mod
     assert len(asked) == 32
     models.accept("p", "a")
     assert models.facts("a")["p"].usable
+
+
+@pytest.mark.parametrize("said", ["", "<think>They talked, and", "They"])
+async def test_a_model_that_thinks_its_room_away_has_more_from_then_on(
+    start: Start, scope: pb.Scope, provider: FakeProvider, said: str
+) -> None:
+    def thinker(request: Request) -> Answer:
+        enough = int(request.body["max_tokens"]) >= 4_000
+        return Answer(f"<think>hm</think>{SUMMARY}") if enough else Answer(said, finish="length")
+
+    provider.behave = thinker
+    talk = await own(start, scope, provider)
+    await talk.turns("出一份试卷", "换两道", "写一份答案")
+    await provider.asked(2)
+    await talk.running.settle()
+    assert (await talk.thread()).rolling_summary == SUMMARY
+    assert [request.body["max_tokens"] for request in provider.requests] == [1_200, 4_800]
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"), [("They talked. " * 400, "length"), ("", "stop"), ("They", "content_filter")]
+)
+async def test_others_have_the_room_of_an_answer(
+    models: Models, provider: FakeProvider, said: str, finish: str
+) -> None:
+    provider.behave = says(said, finish=finish)
+    for _ in range(2):
+        await models.call("p", "be brief", "what was said", 600)
+    assert [request.body["max_tokens"] for request in provider.requests] == [600, 600]
 
 
 async def test_an_answer_that_does_the_work_starts_its_count_anew(models: Models) -> None:

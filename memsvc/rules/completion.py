@@ -52,6 +52,15 @@ def content(answer: dict[str, Any]) -> tuple[str, bool] | None:
     return _without_thinking(text), rest.get("finish_reason") in _CUT_OFF
 
 
+def ran_out(answer: dict[str, Any]) -> bool:
+    """Says whether the first choice ended at the limit of its output."""
+    match answer.get("choices"):
+        case [{"finish_reason": "length"}, *_]:
+            return True
+        case _:
+            return False
+
+
 def _part(part: Any) -> str:
     match part:
         case {"type": "text", "text": str(text)}:
