@@ -124,7 +124,7 @@ async def running(settings: Settings, clock: Callable[[], int] = now_us) -> Asyn
         stack.push_async_callback(worker.stop, settings.grace_ms)
         followups = FollowUps(worker, jobs)
         if any(limit.retention_days for limit in settings.limits):
-            keeping = retention.keep(store, settings, clock, followups.shortened)
+            keeping = retention.keep(store, settings, clock, followups.shortened, metrics.clock_doubted)
             retaining = asyncio.create_task(keeping, name="memsvc-retention")
             stack.push_async_callback(_end, retaining)
         if settings.metrics_listen:

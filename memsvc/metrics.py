@@ -57,6 +57,11 @@ _log_bytes = Gauge("memsvc_database_log_bytes", "Size of the database's write-ah
 _erasure = Gauge(
     "memsvc_erasure_owed", "1 while words of something deleted may still be in the log of the file.", registry=registry
 )
+_doubted = Gauge(
+    "memsvc_clock_doubted",
+    "1 while the clock stands where it should not, and retention waits for proof.",
+    registry=registry,
+)
 
 
 def call(method: str, code: str, seconds: float) -> None:
@@ -110,6 +115,11 @@ def backlog(runs: int, oldest_seconds: float) -> None:
     """Tells how many runs wait to be folded, and for how long the first of them has."""
     _unfolded.set(runs)
     _oldest.set(oldest_seconds)
+
+
+def clock_doubted(doubted: bool) -> None:
+    """Tells whether retention doubts the clock."""
+    _doubted.set(doubted)
 
 
 def serve(address: str) -> Callable[[], None]:

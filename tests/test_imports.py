@@ -92,7 +92,16 @@ RULES_MAY_IMPORT = {
 
 IMPURE_CALLS = {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 
-WITHOUT_A_SCOPE = {"close", "due_threads", "day_tokens", "backlog", "scopes", "list_scopes", "erasure_owed"}
+WITHOUT_A_SCOPE = {
+    "close",
+    "due_threads",
+    "day_tokens",
+    "backlog",
+    "scopes",
+    "list_scopes",
+    "erasure_owed",
+    "look_at_clock",
+}
 """What the store does for the whole daemon. Every other method takes the scope first, and sees no other."""
 
 SQL = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|CREATE|DROP|ALTER|PRAGMA|BEGIN|COMMIT|WITH)\s[\s\S]*\S")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from memsvc.model import MemoryOp, Notice, Run, Scope, Thread, ThreadState
+from memsvc.rules.seentime import SeenTime
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store.core import (
@@ -168,6 +169,12 @@ class Store(CoreStore, Protocol):
 
     async def scopes(self) -> list[Scope]:
         """Returns every scope that anything was ever kept of."""
+
+    async def look_at_clock(self, clock_us: int, awake_us: int) -> SeenTime:
+        """Keeps what the clock shows now, and returns what is known of it from all looks so far.
+
+        `awake_us` is how long this process ran since its last look, 0 at the first one.
+        """
 
     async def aged_threads(self, scope: Scope, before_us: int) -> list[str]:
         """Returns the threads whose first run was recorded before that time."""

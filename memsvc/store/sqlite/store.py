@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from memsvc.errors import MemsvcError, Unavailable
 from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
+from memsvc.rules.seentime import SeenTime
 from memsvc.rules.shown import Renderer
 from memsvc.rules.terms import QueryTerm
 from memsvc.store import (
@@ -42,7 +43,7 @@ from memsvc.store import (
     ThreadRef,
     UsageRow,
 )
-from memsvc.store.sqlite import core, deletion, erased, export, extraction, folding, ops, runs, scopes, threads
+from memsvc.store.sqlite import clock, core, deletion, erased, export, extraction, folding, ops, runs, scopes, threads
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.importer import Importer
@@ -153,6 +154,10 @@ class SqliteStore:
     async def scopes(self) -> list[Scope]:
         """See Store."""
         return await self._db.read_slowly(scopes.scopes)
+
+    async def look_at_clock(self, clock_us: int, awake_us: int) -> SeenTime:
+        """See Store."""
+        return await self._write(clock.look_at_clock, clock_us, awake_us)
 
     async def aged_threads(self, scope: Scope, before_us: int) -> list[str]:
         """See Store."""
