@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from memsvc.v1 import memory_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as svc
 from tests.conftest import Running
@@ -91,3 +93,22 @@ async def test_a_block_of_anybody_else_is_text(running: Running, scope: pb.Scope
     given = f"{(await stranger.context()).text}\n我的话"
     await talk.record(given)
     assert "别人的话" in (await talk.context()).text
+
+
+# -- the same words again
+
+
+@pytest.mark.parametrize("copies", [1, 2, 5, 70])
+async def test_what_was_said_in_the_same_words_is_recalled_once(running: Running, scope: pb.Scope, copies: int) -> None:
+    for _ in range(copies):
+        await Talk(running, scope).record("早报发给我", "早报会准时送达。")
+    await Talk(running, scope).record("早报几点发，先说明一下再看别的安排", "八点。")
+    await Talk(running, scope).record("早报几点发，今天我想改个时间再定", "改了。")
+    block = await Talk(running, scope).context(given="早报几点发")
+    (section,) = block.sections
+    assert [block.text.count(words) for words in ("会准时送达", "八点。", "改了。")] == [1, 1, 1]
+    assert len(section.sources) == 3
+    assert not section.omitted_count
+    here = Talk(running, scope)
+    await here.record("早报发给我", "早报会准时送达。")
+    assert (await here.context(given="早报几点发")).text.count("会准时送达") == 1  # in the thread section

@@ -8,7 +8,6 @@ counts add up and no text is counted twice.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -34,6 +33,7 @@ from memsvc.rules.shown import (
     ShownText,
     clip,
     cut,
+    day,
     draw_input,
     draw_output,
     fit_run,
@@ -335,15 +335,22 @@ def _run_lines(
 
 
 def _recall(memory: Memory, ask: Ask, left: int, meter: Meter, placed: set[int]) -> Section | None:
-    """At most `recall_top_k` past runs that the thread section does not show: date, input, gist of the output."""
-    hits = [hit for hit in memory.hits if hit.run.sequence not in placed][: ask.recall_top_k]
+    """At most `recall_top_k` past runs that say what neither the thread section nor a better one does: the date, the
+    input, the gist of the output.
+    """
+    told = {run.shown.gist for run in memory.runs if run.sequence in placed} if memory.hits else set()
+    fresh: dict[tuple[ShownText, ShownText], Hit] = {}
+    for hit in memory.hits:
+        if hit.run.sequence not in placed and hit.run.shown.gist not in told:
+            fresh.setdefault(hit.run.shown.gist, hit)
+    hits = list(fresh.values())[: ask.recall_top_k]
     if not hits:
         return None
     frames = frames_of(ask.locale)
     page = _Page(SectionKind.RECALL, min(RECALL_LIMIT, left), ask, meter)
     for hit in hits:
         run = hit.run
-        date = f"- {_date(run.ended_us, ask.time_zone)}\n"
+        date = f"- {day(run.ended_us, ask.time_zone)}\n"
         shown = quoted(run.shown, run.outcome, ask.locale, ask.tag, meter)
         tokens = meter.count(date) + shown.gist_input.tokens + shown.gist_output.tokens
         if tokens > page.room:
@@ -391,9 +398,3 @@ def _leading_lines(lines: Sequence[str], room: int, meter: Meter) -> tuple[int, 
         else:
             high = middle
     return low, low_tokens
-
-
-def _date(time_us: int, zone: ZoneInfo) -> str:
-    """Returns the day of a time in `zone`; one that no calendar holds is shown as the nearest it does."""
-    seconds = min(max(time_us // 1_000_000, -62_135_510_400), 253_402_214_400)
-    return datetime.datetime.fromtimestamp(seconds, zone).date().isoformat()

@@ -6,6 +6,7 @@ or reads its megabyte again. What is kept is derived; `renderer_id` tells whethe
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import unicodedata
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import regex
 
@@ -70,6 +72,11 @@ class Shown:
     output: Line
     gist_input: Line
     gist_output: Line
+
+    @property
+    def gist(self) -> tuple[ShownText, ShownText]:
+        """What recall shows; of two runs with the same, one tells it all."""
+        return self.gist_input.text, self.gist_output.text
 
 
 def renderer_id(meter: Meter) -> int:
@@ -293,3 +300,9 @@ def title(own_input: str) -> str:
     start = own_input.lstrip()[:TITLE_WINDOW]
     line = " ".join("".join(c for c in start if c.isspace() or unicodedata.category(c) != "Cc").split())
     return "".join(regex.findall(r"\X", line)[:TITLE_LENGTH]).rstrip()
+
+
+def day(time_us: int, zone: ZoneInfo) -> str:
+    """Returns the day of a time in `zone`; one that no calendar holds is shown as the nearest it does."""
+    seconds = min(max(time_us // 1_000_000, -62_135_510_400), 253_402_214_400)
+    return datetime.datetime.fromtimestamp(seconds, zone).date().isoformat()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 
 from memsvc.errors import Deleted, RunConflict, Unavailable
 from memsvc.model import RECENT_RUNS, RunOutcome, Scope, ThreadState
@@ -18,6 +19,7 @@ MAX_WAITING = 160
 """Unfolded runs that a block looks at; more than that many lines do not fit into the thread section."""
 
 _USUAL_LISTED = 4  # of the runs listed, how many recall makes room for at first
+_MOST_ALIKE = 60  # others that say the same, for how many it makes room at last
 
 # Long texts stay on disk: where the run is not shown as it is, `shown` holds what is.
 _PAST_RUNS = """
@@ -169,28 +171,54 @@ def _hits(
     renderer: Renderer,
     listed: list[PastRun],
 ) -> list[Hit]:
-    """Returns recalled runs, best first: enough that `recall_top_k` are left when those listed have been shown."""
+    """Returns recalled runs, best first: enough that `recall_top_k` are left when those listed have been shown.
+
+    Of those that say the same the best alone, but all that are listed: what is may find no room there.
+    """
     if not question.terms:
         return []
     known = {run.sequence: run for run in listed}
     top_k = question.recall_top_k
-    bearing: list[recall.Hit] = []
-    # Seldom more than a few of those listed bear on the question; where they crowd the others out, all are asked for.
-    for room in sorted({min(len(listed), _USUAL_LISTED), len(listed)}):
+    told: list[Hit] = []
+    # Seldom more than a few of those listed bear on the question, or more than a few others say the same; where they
+    # crowd the rest out, more are asked for.
+    for room in sorted({min(len(listed), _USUAL_LISTED), len(listed), len(listed) + _MOST_ALIKE}):
         found = recall.search(db, cache, scope_no, question.terms, top_k + room)
         bearing = [hit for hit in found if hit.score > question.recall_threshold]
-        if len(bearing) < top_k + room or sum(hit.sequence not in known for hit in bearing) >= top_k:
+        told, fresh = _distinct(db, cache, renderer, bearing, known, top_k)
+        if len(bearing) < top_k + room or fresh == top_k:
             break
-    fresh: list[int] = []
-    told: list[recall.Hit] = []
-    for hit in bearing:
-        if len(fresh) == top_k:
+    return told
+
+
+def _distinct(
+    db: sqlite3.Connection,
+    cache: Cache,
+    renderer: Renderer,
+    bearing: list[recall.Hit],
+    listed: Mapping[int, PastRun],
+    top_k: int,
+) -> tuple[list[Hit], int]:
+    """Returns those listed, and of the others at most `top_k` that say something new; with how many these are."""
+    others = [hit.sequence for hit in bearing if hit.sequence not in listed]
+    said = {listed[hit.sequence].shown.gist for hit in bearing if hit.sequence in listed}
+    read: dict[int, PastRun] = {}
+    told: list[Hit] = []
+    fresh = 0
+    for sequence, score in bearing:
+        if fresh == top_k:
             break
-        told.append(hit)
-        if hit.sequence not in known:
-            fresh.append(hit.sequence)
-    known.update((run.sequence, run) for run in _past_runs(db, cache, renderer, fresh))
-    return [Hit(known[sequence], score) for sequence, score in told]
+        if sequence in listed:
+            told.append(Hit(listed[sequence], score))
+            continue
+        if sequence not in read:
+            more = _past_runs(db, cache, renderer, others[len(read) : len(read) + top_k])
+            read.update((run.sequence, run) for run in more)
+        if read[sequence].shown.gist not in said:
+            said.add(read[sequence].shown.gist)
+            told.append(Hit(read[sequence], score))
+            fresh += 1
+    return told, fresh
 
 
 def _past_runs(db: sqlite3.Connection, cache: Cache, renderer: Renderer, sequences: list[int]) -> list[PastRun]:
