@@ -44,7 +44,7 @@ async def extract_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool
         upto = state.cursors[-1]
         await means.store.commit_extraction(scope, thread_id, state, upto, [], None, notice, means.now_us())
         return True
-    await means.check_allowance(scope)
+    await means.check_allowance(scope, state.scope_no)
     errand = Errand(means, OpKind.EXTRACT, scope, state.scope_no, thread_id, choice.provider, work, notice)
     tag = ids.tag(means.store.secret, scope)
     known, asked, prompt = await asyncio.to_thread(_prepare, means, tag, state, choice.provider)

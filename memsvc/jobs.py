@@ -88,7 +88,7 @@ async def fold_thread(means: ModelWork, scope: Scope, thread_id: str) -> bool:
     if choice.provider == BUILTIN:
         fold, op = await asyncio.to_thread(_fold_builtin, means, scope, state)
     else:
-        await means.check_allowance(scope)
+        await means.check_allowance(scope, state.scope_no)
         errand = Errand(means, OpKind.FOLD, scope, state.scope_no, thread_id, choice.provider, work, notice, overdue)
         fold, op = await _fold_by_model(errand, state)
     held = await means.store.commit_fold(

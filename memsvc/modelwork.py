@@ -62,8 +62,11 @@ class ModelWork:
         text = notices.text(choice.notice, choice.from_provider, choice.to_provider, self.settings.locale)
         return NewNotice(choice.notice, text, choice.from_provider, choice.to_provider)
 
-    async def check_allowance(self, scope: Scope) -> None:
-        """Raises JobFailed until the next day where the tokens of this one are spent."""
+    async def check_allowance(self, scope: Scope, scope_no: int) -> None:
+        """Raises JobFailed until the next day where the tokens of this one are spent.
+
+        `scope_no` is the number that the scope had when the work was found: one that is deleted since is told nothing.
+        """
         limit = self.settings.limit_of(scope.tenant_id, scope.agent_id)
         if limit.daily_tokens is None:
             return
@@ -78,7 +81,7 @@ class ModelWork:
             return
         text = notices.text(NoticeKind.ALLOWANCE_SPENT, "", "", self.settings.locale)
         notice = NewNotice(NoticeKind.ALLOWANCE_SPENT, text, occasion=midnight.date().isoformat())
-        await self.store.raise_notice(scope, notice, self.now_us())
+        await self.store.raise_notice(scope, scope_no, notice, self.now_us())
         tomorrow = (midnight + datetime.timedelta(days=1)).timestamp()
         raise JobFailed("ALLOWANCE_SPENT", int((tomorrow - now.timestamp()) * 1000) + 1)
 

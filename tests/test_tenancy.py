@@ -200,8 +200,9 @@ async def fill(running: Running, scope: pb.Scope) -> None:
         for i in range(3)
     ]
     await running.daemon.store.import_core(here, [], drawn, "test", 1)
+    scope_no = (await running.daemon.store.begin_export(here)).scope_no
     for kind in NoticeKind:
-        await running.daemon.store.raise_notice(here, NewNotice(kind, NEEDLE, "a", "b"), 1)
+        await running.daemon.store.raise_notice(here, scope_no, NewNotice(kind, NEEDLE, "a", "b"), 1)
     await running.settle()
 
 

@@ -218,8 +218,8 @@ class Store(CoreStore, Protocol):
     ) -> None:
         """Writes down a call that came to nothing, `scope_no` as for commit_fold."""
 
-    async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
-        """Raises a notice unless the same one has been."""
+    async def raise_notice(self, scope: Scope, scope_no: int, notice: NewNotice, now_us: int) -> None:
+        """Raises a notice unless the same one has been, or the scope of that number is gone."""
 
     # -- operations
 

@@ -7,7 +7,7 @@ import sqlite3
 from memsvc.errors import NoticeNotFound
 from memsvc.model import MemoryOp, Notice, NoticeKind, OpKind, Scope, Usage
 from memsvc.store import NewNotice, NewOp, Page, UsageRow
-from memsvc.store.sqlite.scopes import ensure_scope, find_recorded, find_scope
+from memsvc.store.sqlite.scopes import find_recorded, find_scope
 from memsvc.store.sqlite.staging import STAGING
 
 MAX_UNREAD_NOTICES = 100
@@ -65,9 +65,10 @@ def record_op(
     insert_notice(db, scope_no, notice, now_us)
 
 
-def raise_notice(db: sqlite3.Connection, scope: Scope, notice: NewNotice, now_us: int) -> None:
+def raise_notice(db: sqlite3.Connection, scope: Scope, scope_no: int, notice: NewNotice, now_us: int) -> None:
     """See Store.raise_notice."""
-    insert_notice(db, ensure_scope(db, scope), notice, now_us)
+    if find_scope(db, scope) == scope_no:
+        insert_notice(db, scope_no, notice, now_us)
 
 
 def day_tokens(db: sqlite3.Connection, since_us: int) -> list[tuple[str, str, int]]:

@@ -225,9 +225,9 @@ class SqliteStore:
         """See Store."""
         await self._write(ops.record_op, scope, scope_no, thread_id, op, notice, now_us)
 
-    async def raise_notice(self, scope: Scope, notice: NewNotice, now_us: int) -> None:
+    async def raise_notice(self, scope: Scope, scope_no: int, notice: NewNotice, now_us: int) -> None:
         """See Store."""
-        await self._write(ops.raise_notice, scope, notice, now_us)
+        await self._write(ops.raise_notice, scope, scope_no, notice, now_us)
 
     # -- core
 
