@@ -361,3 +361,4 @@ async def test_what_is_hidden_owes_no_work_that_would_show_it_to_a_model(tmp_pat
         else:
             await db.write(deletion.delete_thread, db.secret, SCOPE, thread_id)
         assert await db.read(folding.due_threads) == await db.read(extraction.unread_threads) == []
+        assert (await db.read(folding.debts, None))[0] == (await db.read(folding.backlog))[0] == 0

@@ -19,13 +19,13 @@ MAX_CHARACTERS = 400_000
 """What one reading brings at most, beyond its first run: more than any model call takes."""
 
 
+# Not of a scope that was deleted and is still being taken out: no model is shown its words any more.
+_DUE = f"threads JOIN scopes USING (scope_no) WHERE run_count - folded_count > {RECENT_RUNS} AND tenant_id <> ''"
+
+
 def due_threads(db: sqlite3.Connection) -> list[tuple[Scope, str]]:
     """See Store.due_threads. Those that have waited longest come first."""
-    rows = db.execute(
-        "SELECT tenant_id, agent_id, user_id, thread_id FROM threads JOIN scopes USING (scope_no) "
-        # Not of a scope that was deleted and is still being taken out: no model is shown its words any more.
-        f"WHERE run_count - folded_count > {RECENT_RUNS} AND tenant_id <> '' ORDER BY last_sequence"
-    )
+    rows = db.execute(f"SELECT tenant_id, agent_id, user_id, thread_id FROM {_DUE} ORDER BY last_sequence")
     return [(Scope(*row[:3]), row[3]) for row in rows]
 
 
@@ -33,8 +33,7 @@ def debts(db: sqlite3.Connection, scope: Scope | None) -> tuple[int, set[str]]:
     """See Store.debts."""
     where, values = ("", ()) if scope is None else ("AND scope_no = ?", (find_scope(db, scope),))
     (count,) = db.execute(
-        f"SELECT coalesce(sum(run_count - folded_count - {RECENT_RUNS}), 0) FROM threads "
-        f"WHERE run_count - folded_count > {RECENT_RUNS} {where}",
+        f"SELECT coalesce(sum(run_count - folded_count - {RECENT_RUNS}), 0) FROM {_DUE} {where}",
         values,
     ).fetchone()
     if scope is None:
@@ -50,7 +49,7 @@ def backlog(db: sqlite3.Connection) -> tuple[int, int]:
     runs, since_us = db.execute(
         f"SELECT coalesce(sum(run_count - folded_count - {RECENT_RUNS}), 0), min((SELECT created_us FROM runs "
         "WHERE runs.thread_no = threads.thread_no AND sequence > folded_upto ORDER BY sequence "
-        f"LIMIT 1 OFFSET {RECENT_RUNS})) FROM threads WHERE run_count - folded_count > {RECENT_RUNS}"
+        f"LIMIT 1 OFFSET {RECENT_RUNS})) FROM {_DUE}"
     ).fetchone()
     return int(runs), int(since_us or 0)
 
