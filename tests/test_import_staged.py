@@ -14,10 +14,12 @@ import pytest
 
 from memsvc import exchange
 from memsvc.errors import Deleted, ImportInvalid, RunNotFound, ThreadNotInScope, Unavailable
-from memsvc.model import Scope, ThreadState
+from memsvc.model import OpKind, Scope, ThreadState, Usage
 from memsvc.rules import importfile
-from memsvc.store import ImportedRun, Page, Question, Store, ThreadRef, verify_database
-from memsvc.store.sqlite import export, importing
+from memsvc.rules.exportfile import ThreadLine
+from memsvc.store import ImportedRun, NewOp, Page, Question, Store, ThreadRef, verify_database
+from memsvc.store.core import NewFact
+from memsvc.store.sqlite import deletion, export, importing
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.store import SqliteStore
 from tests.model_of_threads import RENDERER, SCOPE, all_text
@@ -280,3 +282,59 @@ async def test_a_run_that_stands_where_a_deleted_one_stood_is_not_taken_for_that
     await bring(store, store, data)
     assert (await store.get_run(SCOPE, "r2")).sequence == lost
     assert sorted(await shown(SCOPE, thread)) == ["r1", "r2", "r3"]
+
+
+async def test_what_is_deleted_in_between_is_no_source_of_a_fact_and_is_taken_out(store: SqliteStore) -> None:
+    thread_id = await record(store, "r1", ThreadRef(thread_key="k"))
+    await record(store, "r2", ThreadRef(thread_id))
+    await store.create_fact(SCOPE, NewFact("f1", "用户住在北京", "wang"), 1)
+    sources = "INSERT INTO fact_sources SELECT fact_no, sequence FROM facts, runs"
+    await store._db.write(lambda db: db.execute(sources).rowcount)
+    data = await lines(store)
+    await store.delete_fact(SCOPE, "f1", "wang", 1)
+    async with Halfway(store, data) as halfway:
+        # Hidden, and not taken out yet.
+        await store._db.write(deletion.delete_run, store.secret, SCOPE, "r1")
+        assert (await halfway.end()).facts == 1
+    assert await rows(store, "SELECT run_id FROM fact_sources JOIN runs USING (sequence)") == [("r2",)]
+    await at_rest(store)
+    await is_clean(store)
+
+
+async def test_a_scope_is_deleted_whose_threads_an_import_has_staged_calls_of(store: SqliteStore) -> None:
+    thread_id = await record(store, "r1", ThreadRef(thread_key="k"))
+    (scope_no,) = (await rows(store, "SELECT scope_no FROM runs"))[0]
+    op = NewOp(OpKind.FOLD, "own", "m", Usage(10, 1, 7), "", 5)
+    for _ in range(3):
+        await store.record_op(SCOPE, scope_no, thread_id, op, None, 1)
+    await store.create_fact(SCOPE, NewFact("f1", "用户住在北京", "wang"), 1)
+    data = await lines(store)
+    await store._db.write(lambda db: db.execute("DELETE FROM memory_ops").rowcount)
+    async with Halfway(store, data) as halfway:
+        assert await rows(store, "SELECT thread_no IS NULL FROM memory_ops") == [(0,)] * 3
+        await store.delete_scope(SCOPE)
+        with pytest.raises(Unavailable):
+            await halfway.end()
+    await at_rest(store)
+    await is_clean(store)
+    assert await rows(store, "SELECT 1 FROM runs UNION ALL SELECT 1 FROM memory_ops") == []
+
+
+async def test_what_is_deleted_before_it_is_looked_at_comes_back_whole(store: SqliteStore, data: bytes) -> None:
+    await bring(store, store, data)
+    await store._db.write(lambda db: db.execute("DELETE FROM tombstones").rowcount)
+    await store._db.write(lambda db: db.execute("DELETE FROM tombstone_keys").rowcount)
+    before = await rows(store, "SELECT * FROM deleted_usage")
+    held = Held(store, ThreadLine)
+    task = asyncio.ensure_future(bring(cast(Store, held), store, data))
+    await held.pause.reached.wait()
+    # The first deletions of the scope, done with before the import comes to their lines.
+    await store.delete_thread(SCOPE, (await store.get_run(SCOPE, "r1-0")).thread_id)
+    await store.delete_run(SCOPE, "r2-2")
+    held.pause.go()
+    assert (await task).runs == TURNS + 1
+    await at_rest(store)
+    # That of the run which the file says was deleted.
+    assert await rows(store, "SELECT kind FROM tombstones WHERE kind <> 'key'") == [("run",)]
+    assert await rows(store, "SELECT * FROM deleted_usage") == before
+    await is_clean(store)

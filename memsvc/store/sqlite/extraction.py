@@ -33,7 +33,7 @@ def unread_threads(db: sqlite3.Connection) -> list[tuple[Scope, str]]:
     """See Store.unread_threads. Those that have waited longest come first."""
     rows = db.execute(
         "SELECT tenant_id, agent_id, user_id, thread_id FROM threads JOIN scopes USING (scope_no) "
-        # As in folding.due_threads.
+        # As in folding.py: not of a scope that was deleted.
         "WHERE last_sequence > extracted_upto AND tenant_id <> '' ORDER BY last_sequence"
     )
     return [(Scope(*row[:3]), row[3]) for row in rows]
@@ -212,11 +212,11 @@ def import_core(
 
 
 def sequences_of(db: sqlite3.Connection, scope_no: int, run_ids: Sequence[str]) -> list[int]:
-    """Returns the sequences of those of the runs that are there."""
-    found = [
-        db.execute("SELECT sequence FROM runs WHERE scope_no = ? AND run_id = ?", (scope_no, run_id)).fetchone()
-        for run_id in run_ids
-    ]
+    """Returns the sequences of those of the runs that are there; what is hidden or staged is no source of anything."""
+    query = (
+        "SELECT sequence FROM runs JOIN threads USING (thread_no) WHERE runs.scope_no = ? AND run_id = ? AND state > 0"
+    )
+    found = [db.execute(query, (scope_no, run_id)).fetchone() for run_id in run_ids]
     return [row[0] for row in found if row]
 
 

@@ -98,13 +98,11 @@ class Import:
     def begin(self, db: sqlite3.Connection) -> None:
         """Learns what is here; before the first line."""
         self._places = places(db, self._scope_no, self._prepared.run_ids)
-        self._keys = tombstone_keys(db, self._scope_no)
-        one = db.execute("SELECT 1 FROM tombstones WHERE scope_no = ? LIMIT 1", (self._scope_no,)).fetchone()
-        self._buried = one is not None
         self._log.begin(db)
 
     def groups(self, db: sqlite3.Connection, lines: Sequence[Numbered]) -> list[Group]:
         """Returns what some lines have written, of those before them all being so. ImportInvalid, Unavailable."""
+        self._learn_tombstones(db)
         return [group for number, item in lines for group in self._line(db, number, item)]
 
     def counted(self, db: sqlite3.Connection) -> list[Group]:
@@ -119,6 +117,12 @@ class Import:
             last = -runs[-1][0] if runs else 0
             groups.append(((_COUNTED, (-len(runs), last, extracted, thread_id)),))
         return groups
+
+    def _learn_tombstones(self, db: sqlite3.Connection) -> None:
+        """Whether there are any, and under which keys: with each chunk, since others delete in between."""
+        self._keys += [key for key in tombstone_keys(db, self._scope_no) if key not in self._keys]
+        one = db.execute("SELECT 1 FROM tombstones WHERE scope_no = ? LIMIT 1", (self._scope_no,)).fetchone()
+        self._buried = self._buried or one is not None
 
     def _line(self, db: sqlite3.Connection, number: int, item: Line | ImportedRun) -> Iterator[Group]:
         match item:

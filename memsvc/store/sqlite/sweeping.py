@@ -124,20 +124,19 @@ def _take_out_threads(db: sqlite3.Connection, grave: Grave, thread_nos: Sequence
                 _take_out_run(db, grave, sequence)
                 if time.monotonic() > until:
                     return
-        while (
-            db.execute(
-                "UPDATE memory_ops SET thread_no = NULL WHERE op_no IN "
-                "(SELECT op_no FROM memory_ops WHERE thread_no = ? LIMIT ?)",
-                (thread_no, BATCH_ROWS),
-            ).rowcount
-            == BATCH_ROWS
-        ):
+        ops = "SELECT op_no FROM memory_ops WHERE thread_no = ? LIMIT ?"
+        while _let_go_of_threads(db, ops, thread_no) == BATCH_ROWS:
             if time.monotonic() > until:
                 return
         db.execute("DELETE FROM doomed WHERE thread_no = ?", (thread_no,))
         db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
         if time.monotonic() > until:
             return
+
+
+def _let_go_of_threads(db: sqlite3.Connection, ops: str, of: int | str) -> int:
+    """Has calls of memory's name no thread any more: those of `ops`, at most `BATCH_ROWS`. Returns how many."""
+    return db.execute(f"UPDATE memory_ops SET thread_no = NULL WHERE op_no IN ({ops})", (of, BATCH_ROWS)).rowcount
 
 
 def _take_out_run(db: sqlite3.Connection, grave: Grave, sequence: int) -> None:
@@ -179,19 +178,7 @@ def _sweep_scope(db: sqlite3.Connection, grave: Grave, hidden_no: int) -> bool:
         db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
     if runs:
         return False
-    threads = db.execute(
-        "SELECT thread_no, thread_id, thread_key, state FROM threads WHERE scope_no = ? LIMIT ?",
-        (hidden_no, BATCH_ROWS),
-    ).fetchall()
-    for thread_no, thread_id, key, state in threads:
-        if state:
-            grave.bury(db, "thread", thread_id)
-        if key:
-            grave.bury(db, "key", key)
-        db.execute("DELETE FROM doomed WHERE thread_no = ?", (thread_no,))
-        db.execute("DELETE FROM checkpoints WHERE thread_no = ?", (thread_no,))
-        db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
-    if threads:
+    if _sweep_hidden_threads(db, grave, hidden_no):
         return False
     older = "FROM tombstones WHERE scope_no = ? LIMIT ?"
     for kind, digest, count in db.execute(f"SELECT kind, digest, count {older}", (hidden_no, BATCH_ROWS)).fetchall():
@@ -201,3 +188,24 @@ def _sweep_scope(db: sqlite3.Connection, grave: Grave, hidden_no: int) -> bool:
         )
         db.execute("DELETE FROM tombstones WHERE scope_no = ? AND kind = ? AND digest = ?", (hidden_no, kind, digest))
     return db.execute(f"SELECT 1 {older}", (hidden_no, 1)).fetchone() is None
+
+
+def _sweep_hidden_threads(db: sqlite3.Connection, grave: Grave, hidden_no: int) -> bool:
+    """Takes a batch of the threads of a hidden scope out, none of which has a run; False where there is none left."""
+    threads = db.execute(
+        "SELECT thread_no, thread_id, thread_key, state FROM threads WHERE scope_no = ? LIMIT ?",
+        (hidden_no, BATCH_ROWS),
+    ).fetchall()
+    # Those of the scope are gone; an import that was under way may have staged some, of threads that were here.
+    staged = "SELECT op_no FROM memory_ops WHERE thread_no IN (SELECT value FROM json_each(?)) LIMIT ?"
+    if _let_go_of_threads(db, staged, str([thread_no for thread_no, *_ in threads])) == BATCH_ROWS:
+        return True
+    for thread_no, thread_id, key, state in threads:
+        if state:
+            grave.bury(db, "thread", thread_id)
+        if key:
+            grave.bury(db, "key", key)
+        db.execute("DELETE FROM doomed WHERE thread_no = ?", (thread_no,))
+        db.execute("DELETE FROM checkpoints WHERE thread_no = ?", (thread_no,))
+        db.execute("DELETE FROM threads WHERE thread_no = ?", (thread_no,))
+    return bool(threads)
