@@ -28,7 +28,7 @@ from tests.review import BLACK, begun, nothing, propose, proposes
 from tests.serving import SUMMARY, entry
 from tests.talk import COMPLETED, Talk, refusal
 from tests.test_threads import list_threads
-from tests.units import contents, opened, swept
+from tests.units import contents, held, opened, swept
 
 NOWHERE = ThreadRef("", "")
 DAY_US = retention.DAY_US
@@ -362,3 +362,24 @@ async def test_what_is_hidden_owes_no_work_that_would_show_it_to_a_model(tmp_pat
             await db.write(deletion.delete_thread, db.secret, SCOPE, thread_id)
         assert await db.read(folding.due_threads) == await db.read(extraction.unread_threads) == []
         assert (await db.read(folding.debts, None))[0] == (await db.read(folding.backlog))[0] == 0
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+async def test_what_a_caller_deletes_who_leaves_is_taken_out_all_the_same(tmp_path: Path, turns: int) -> None:
+    store = await SqliteStore.open(tmp_path / "memsvc.db", RENDERER, 1)
+    await store._janitor.done(1)
+    await record(store._db, "a1", text="饕餮")
+    with held(store._db._writer):
+        leaving = asyncio.ensure_future(store.delete_run(SCOPE, "a1"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+    async with asyncio.timeout(20):
+        while not store.erasure_owed():  # until the write is done, which nobody waits for
+            await store._db.read(lambda db: None)
+        while store.erasure_owed():
+            await store._db.read(lambda db: None)
+    assert "饕餮".encode() not in b"".join(contents(tmp_path).values())
+    await store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -94,10 +95,13 @@ class ThreadService(rpc.ThreadServiceServicer):
 
     async def DeleteRun(self, request: svc.DeleteRunRequest, context: Call) -> svc.DeleteRunResponse:
         """See the contract."""
-        scope = checks.scope(request.scope)
-        thread_id = await self._store.delete_run(scope, checks.required("run_id", request.run_id))
-        self._changed(scope, thread_id)
+        scope, run_id = checks.scope(request.scope), checks.required("run_id", request.run_id)
+        # A caller who leaves meanwhile leaves a thread behind whose summary is to be made anew all the same.
+        await asyncio.shield(self._delete_run(scope, run_id))
         return svc.DeleteRunResponse()
+
+    async def _delete_run(self, scope: Scope, run_id: str) -> None:
+        self._changed(scope, await self._store.delete_run(scope, run_id))
 
 
 def _named(scope: pb.Scope, thread_id: str) -> tuple[Scope, str]:

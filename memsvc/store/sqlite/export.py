@@ -122,6 +122,8 @@ def _threads(db: sqlite3.Connection, upto: ExportBounds, after: int) -> Iterator
 def _runs(db: sqlite3.Connection, upto: ExportBounds, after: int) -> Iterator[Placed]:
     for place in range(after, len(upto.sequences)):
         row = db.execute(_RUN, (upto.sequences[place],)).fetchone()
+        if row is None:
+            return  # deleted meanwhile: nobody is given this page
         run_id, thread_id, outcome, *texts_and_costs, labels, created_us, ended_us = row
         times = (created_us, ended_us)
         values = (run_id, thread_id, RunOutcome(outcome).name, *texts_and_costs, json.loads(labels), *times)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import groupby
 
 from memsvc.errors import MemsvcError
@@ -37,9 +38,14 @@ class Importer:
         self._task = self._begin()
 
     async def bring(
-        self, scope: Scope, prepared: Prepared, by: str, now_us: int, before_it_shows: Callable[[], None]
+        self,
+        scope: Scope,
+        prepared: Prepared,
+        by: str,
+        now_us: int,
+        showing_it: Callable[[], AbstractContextManager[None]],
     ) -> Brought:
-        """See Store.import_scope. Calls `before_it_shows` at that moment."""
+        """See Store.import_scope. `showing_it` is around the write that shows it."""
         async with self._turn:
             if await self._db.read(staging.left):
                 # What failed before may hold the very ids that come now.
@@ -50,10 +56,10 @@ class Importer:
             shown = False
             try:
                 await self._stage(coming, scope, prepared)
-                before_it_shows()
-                brought = await self._db.write(
-                    showing.show, self._db.secret, scope, coming.plan, prepared.runs_of, by, now_us
-                )
+                with showing_it():
+                    brought = await self._db.write(
+                        showing.show, self._db.secret, scope, coming.plan, prepared.runs_of, by, now_us
+                    )
                 shown = True
             finally:
                 if not shown:

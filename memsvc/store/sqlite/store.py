@@ -5,14 +5,16 @@ The units are functions of a connection, in the files beside this one, by subjec
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from memsvc.errors import MemsvcError, Unavailable
+from memsvc.errors import Unavailable
 from memsvc.model import Candidate, Fact, MemoryOp, Notice, Run, Scope, Thread, ThreadState
 from memsvc.rules.seentime import SeenTime
 from memsvc.rules.shown import Renderer
@@ -66,6 +68,7 @@ class SqliteStore:
         self._settler = Settler(db)
         self._importer = Importer(db, self._janitor, self._settler)
         self._breaks: Counter[Scope] = Counter()  # how often something was deleted, or shown by an import
+        self._breaking: Counter[Scope] = Counter()  # such writes that are under way
         self._quick = QuickReads(db)
 
     @classmethod
@@ -181,15 +184,24 @@ class SqliteStore:
         self, scope: Scope, unit: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> tuple[T, int]:
         """Runs a unit that deletes; returns what it returned, and what the janitor calls it."""
-        # Before, and not after: an export that reads what is left must know of it already.
-        self._breaks[scope] += 1
-        with self._janitor.coming():
-            try:
+
+        async def taken_out() -> tuple[T, int]:
+            with self._breaks_exports(scope), self._janitor.coming():
                 deleted = await self._write(erased.forgetting, unit, *args, **kwargs)
-            except MemsvcError:
-                self._breaks[scope] -= 1  # nothing was deleted, and no export need end for it
-                raise
-            return deleted, self._janitor.ask()
+                return deleted, self._janitor.ask()
+
+        # Whoever leaves in mid-write may leave a deletion behind; what it owes is seen to all the same.
+        return await asyncio.shield(taken_out())
+
+    @contextmanager
+    def _breaks_exports(self, scope: Scope) -> Iterator[None]:
+        """Around a write that deletes or shows: what an export reads meanwhile may be from before or from behind it."""
+        self._breaking[scope] += 1
+        try:
+            yield
+            self._breaks[scope] += 1  # else nothing was done, and no export need end for it
+        finally:
+            self._breaking -= Counter((scope,))
 
     def erasure_owed(self) -> bool:
         """See Store."""
@@ -347,13 +359,13 @@ class SqliteStore:
     async def export_page(self, scope: Scope, bounds: ExportBounds, position: ExportPosition) -> ExportPage:
         """See Store."""
         page = await self._db.read_slowly(export.page, bounds, position)
-        if self._breaks[scope] != bounds.breaks:
+        if self._breaking[scope] or self._breaks[scope] != bounds.breaks:
             raise Unavailable("something of this scope was deleted or imported meanwhile: what came is no export")
         return page
 
     async def import_scope(self, scope: Scope, prepared: Prepared, by: str, now_us: int) -> Brought:
         """See Store."""
-        return await self._importer.bring(scope, prepared, by, now_us, lambda: self._breaks.update((scope,)))
+        return await self._importer.bring(scope, prepared, by, now_us, lambda: self._breaks_exports(scope))
 
     async def acknowledge_notice(self, scope: Scope, notice_id: str, now_us: int) -> None:
         """See Store."""
