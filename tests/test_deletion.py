@@ -383,3 +383,17 @@ async def test_what_a_caller_deletes_who_leaves_is_taken_out_all_the_same(tmp_pa
             await store._db.read(lambda db: None)
     assert "饕餮".encode() not in b"".join(contents(tmp_path).values())
     await store.close()
+
+
+async def test_who_waits_for_the_janitor_misses_nothing_that_it_tells(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "memsvc.db", RENDERER, 1)
+    janitor = store._janitor
+    await janitor.done(1)
+    waiting = asyncio.ensure_future(janitor.done(2))
+    await asyncio.sleep(0)
+    # It has just looked: what is told in the same turn of the loop is told to it as well.
+    janitor._swept = janitor._erased = 2
+    janitor._tell()
+    async with asyncio.timeout(20):
+        await waiting
+    await store.close()

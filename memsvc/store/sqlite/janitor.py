@@ -41,7 +41,8 @@ class Janitor:
         self._db = db
         self._swept = self._erased = 0
         self._wake = asyncio.Event()
-        self._moved = asyncio.Event()
+        # The next thing that is told; a new one each time, so that whoever has just looked misses none.
+        self._moved: asyncio.Future[None] = db.loop.create_future()
         self._failure: MemsvcError | None = None
         # What an earlier process owed is not known until the file has been asked.
         self._asked = 1
@@ -98,20 +99,16 @@ class Janitor:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            moved = asyncio.ensure_future(self._moved.wait())
             task = self._task
-            try:
-                await asyncio.wait((moved, task), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                moved.cancel()
+            await asyncio.wait((self._moved, task), return_when=asyncio.FIRST_COMPLETED)
             if task.cancelled():
                 raise Unavailable("the daemon is shutting down")
             if task.done():
                 task.result()
 
     def _tell(self) -> None:
-        self._moved.set()
-        self._moved.clear()
+        self._moved.set_result(None)
+        self._moved = self._db.loop.create_future()
 
     async def _sweep(self) -> None:
         """Takes out all that is doomed. Where it fails, the next time begins with what is left."""
