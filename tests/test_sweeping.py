@@ -11,11 +11,12 @@ import pytest
 from memsvc.model import NewRun, RunOutcome, ThreadState, Usage
 from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store import Page, ThreadRef
-from memsvc.store.sqlite import deletion, ops, pages, recall, runs, sweeping, threads, unindexing, verify
+from memsvc.store.sqlite import deletion, janitor, ops, pages, recall, runs, sweeping, threads, unindexing, verify
 from memsvc.store.sqlite.cache import Cache
 from memsvc.store.sqlite.db import Database
 from memsvc.store.sqlite.index_view import ENTRY_MASK, GAIN_BITS
-from tests.model_of_threads import SCOPE, prepared
+from memsvc.store.sqlite.store import SqliteStore
+from tests.model_of_threads import RENDERER, SCOPE, prepared
 from tests.test_recall_store import opened, talk
 from tests.units import opened as database
 
@@ -220,3 +221,49 @@ async def test_old_runs_of_a_thread_are_hidden_some_at_a_time_and_taken_out_toge
             step = await db.write(sweeping.sweep, db.secret, step.walk)
         assert (await count(db, "runs"), await count(db, "threads"), await count(db, "doomed")) == (15, 1, 0)
         await is_whole(db)
+
+
+async def test_a_step_of_a_scope_ends_with_the_row_after_which_its_time_is_over(
+    tmp_path: Path, small_levels: None, short_steps: None
+) -> None:
+    def large_rows(connection: sqlite3.Connection) -> int:
+        tables = ("recall_pages", "recall_entries", "runs")
+        return sum(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)
+
+    async with database(tmp_path / "memsvc.db") as db:
+        for number in range(30):
+            await record(db, number, number % 3)
+        await db.write(deletion.delete_scope, db.secret, SCOPE)
+        before, step = await db.read(large_rows), sweeping.Swept(True)
+        assert before > 60
+        while step.more:
+            step = await db.write(sweeping.sweep, db.secret, step.walk)
+            left = await db.read(large_rows)
+            assert before - left <= 1
+            before = left
+        assert (before, await count(db, "doomed")) == (0, 0)
+        await is_whole(db)
+
+
+async def test_what_a_sweep_writes_is_moved_out_of_the_log_before_that_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = await Database.open(tmp_path / "memsvc.db")
+    store, logs = SqliteStore(db, RENDERER), []
+    for number in range(8):
+        long = NewRun(f"run-{number}", f"{number} " + "字" * 300_000, "", RunOutcome.COMPLETED)
+        await db.write(runs.record_run, db.secret, SCOPE, ThreadRef(thread_key="k"), prepared(long, db.secret), 0)
+    swept = sweeping.sweep
+
+    def noting(connection: sqlite3.Connection, secret: bytes, walk: unindexing.Walk | None) -> sweeping.Swept:
+        logs.append(db.log_bytes())
+        return swept(connection, secret, walk)
+
+    monkeypatch.setattr(sweeping, "STEP_MS", -1)
+    await db.checkpoint()
+    monkeypatch.setattr(sweeping, "sweep", noting)
+    await store.delete_scope(SCOPE)
+    assert len(logs) > 8
+    # As each step finds it.
+    assert max(logs) <= janitor.LOG_BYTES
+    await store.close()

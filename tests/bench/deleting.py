@@ -1,7 +1,9 @@
-"""What a large deletion costs, and whom it keeps waiting: one thread of many runs, in a scope of twice as many.
+"""What a large deletion costs, and whom it keeps waiting: one thread of many runs, in a scope of twice as many, or all
+of such a scope.
 
     python -m tests.bench.deleting --runs 20000
     python -m tests.bench.deleting --runs 2000 --words 1900
+    python -m tests.bench.deleting --runs 10000 --scope
 
 Fills a file, starts a daemon on it, and deletes while others record a run every few milliseconds and ask for a context.
 Prints how long it took until the answer, and until nothing was owed any more, and what the others waited.
@@ -88,11 +90,13 @@ async def told(title: str, work: Awaitable[object], record: Times, ask: Times) -
 
 
 async def delete(daemon_address: str, metrics: str, ids: list[str]) -> None:
-    """Deletes, all at once, and waits until nothing is owed."""
+    """Deletes threads, all at once, or without ids the scope, and waits until nothing is owed."""
     begun = time.perf_counter()
     async with grpc.aio.insecure_channel(daemon_address) as channel:
-        stub = rpc.ThreadServiceStub(channel)
-        await asyncio.gather(*(stub.DeleteThread(svc.DeleteThreadRequest(scope=ASKED, thread_id=i)) for i in ids))
+        threads = rpc.ThreadServiceStub(channel)
+        await asyncio.gather(*(threads.DeleteThread(svc.DeleteThreadRequest(scope=ASKED, thread_id=i)) for i in ids))
+        if not ids:
+            await rpc.OpsServiceStub(channel).DeleteScope(svc.DeleteScopeRequest(scope=ASKED))
         print(f"answered after {time.perf_counter() - begun:.2f} s", flush=True)
 
     def owed() -> bool:
@@ -122,7 +126,7 @@ def doomed(path: Path) -> list[str]:
     return [thread_id for (thread_id,) in rows]
 
 
-async def main(count: int, words: int, threads: int, filled: Path | None, folder: Path) -> None:
+async def main(count: int, words: int, threads: int, whole: bool, filled: Path | None, folder: Path) -> None:
     """Fills, or takes a copy of what an earlier run filled, and measures before, during and after the deletion."""
     path = folder / "memsvc.db"
     if filled is None or not os.path.exists(filled):  # noqa: ASYNC240, nothing else goes on
@@ -131,7 +135,7 @@ async def main(count: int, words: int, threads: int, filled: Path | None, folder
             shutil.copyfile(path, filled)
     else:
         shutil.copyfile(filled, path)
-    ids = doomed(path)
+    ids = [] if whole else doomed(path)
     print(described(path), flush=True)
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         metrics = f"127.0.0.1:{free.getsockname()[1]}"
@@ -170,7 +174,8 @@ if __name__ == "__main__":
         "--words", type=int, default=0, help="of a run, all different (default: a kilobyte of sentences)"
     )
     parser.add_argument("--threads", type=int, default=1, help="that the runs to delete are in (default: 1)")
+    parser.add_argument("--scope", action="store_true", help="delete the whole scope, of twice as many runs")
     parser.add_argument("--filled", type=Path, help="a file to keep what is recorded in, for the next time")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
-        asyncio.run(main(given.runs, given.words, given.threads, given.filled, Path(made)))
+        asyncio.run(main(given.runs, given.words, given.threads, given.scope, given.filled, Path(made)))

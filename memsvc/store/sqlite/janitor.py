@@ -24,10 +24,10 @@ PATIENCE_S = 30.0
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 1.0
 QUICK_S = 0.25
-STEPS = 4
-"""After so many steps of sweeping the log, a few megabytes, is emptied and what it touched erased: left to the end, all
-of the file would have to be looked through, and left to the commit that finds the log full (start.LOG_PAGES), others
-would wait for four times as much at once."""
+LOG_BYTES = 2 << 20
+"""A step of sweeping that leaves more in the log is followed by emptying it and erasing what it touched: left to the
+end, all of the file would have to be looked through, and left to the commit that finds the log full (start.LOG_PAGES),
+others would wait for eight times as much at once. A step writes from one to five megabytes."""
 SHARE = 3
 """An erasure that took longer, because it read a large file, is followed by a pause of so many times its length."""
 
@@ -112,11 +112,10 @@ class Janitor:
 
     async def _sweep(self) -> None:
         """Takes out all that is doomed. Where it fails, the next time begins with what is left."""
-        steps, step, unread = 0, Swept(True), True
+        step, unread = Swept(True), True
         while step.more:
             step = await self._db.write_behind(sweeping.sweep, self._db.secret, step.walk)
-            steps += 1
-            if steps % STEPS == 0 and unread:
+            if unread and self._db.log_bytes() > LOG_BYTES:
                 # Where a long read keeps the log, the writer would wait for it each time.
                 unread = await self._db.checkpoint()
 

@@ -23,9 +23,8 @@ THREADS_AT_ONCE = 1_000
 """Most hidden threads of a scope that are taken out of its index together."""
 ROWS_AT_ONCE = 64
 """Rows that are looked up at once; each is taken out by itself, because it may be of a mebibyte."""
-BATCH_LARGE_ROWS = 10
 BATCH_ROWS = 500
-"""Rows of a scope that go at once: those that may be of a mebibyte, and all others."""
+"""Rows that go at once, of kinds that are small."""
 
 
 class Swept(NamedTuple):
@@ -61,7 +60,7 @@ def sweep(db: sqlite3.Connection, secret: bytes, walk: Walk | None) -> Swept:
         grave = Grave(secret, Scope(*names), scope_no)
         if hidden_no is None:
             walk = _sweep_threads(db, grave, thread_scope_no, walk, until)
-        elif staging.sweep(db, hidden_no) if hidden_no == scope_no else _sweep_scope(db, grave, hidden_no):
+        elif staging.sweep(db, hidden_no) if hidden_no == scope_no else _sweep_scope(db, grave, hidden_no, until):
             db.execute("DELETE FROM doomed WHERE hidden_no = ?", (hidden_no,))
             db.execute("DELETE FROM scopes WHERE scope_no = ?", (hidden_no,))
             forget_names(db, scope_no, grave.scope)
@@ -151,8 +150,30 @@ def _take_out_run(db: sqlite3.Connection, grave: Grave, sequence: int) -> None:
         db.execute("INSERT INTO deleted_usage VALUES (?, ?, ?, ?, ?, ?)", (grave.scope_no, *usage))
 
 
-def _sweep_scope(db: sqlite3.Connection, grave: Grave, hidden_no: int) -> bool:
-    """Takes a batch of a hidden scope out; True when only its row is left.
+def _take_out_large_rows(db: sqlite3.Connection, grave: Grave, hidden_no: int, until: float) -> bool:
+    """Takes out the index and the runs of a hidden scope, a row at a time; returns whether none is left."""
+    for table in ("recall_pages", "recall_entries"):
+        chosen = f"SELECT rowid FROM {table} WHERE scope_no = ? LIMIT ?"
+        while rows := db.execute(chosen, (hidden_no, ROWS_AT_ONCE)).fetchall():
+            for row in rows:
+                db.execute(f"DELETE FROM {table} WHERE rowid = ?", row)
+                if time.monotonic() > until:
+                    return False
+    chosen = "SELECT sequence, run_id, state FROM runs JOIN threads USING (thread_no) WHERE runs.scope_no = ? LIMIT ?"
+    while runs := db.execute(chosen, (hidden_no, ROWS_AT_ONCE)).fetchall():
+        for sequence, run_id, state in runs:
+            if state >= 0:
+                # What an import had not shown yet was never there.
+                grave.bury(db, "run", run_id)
+            recall.drop_waiting(db, [sequence])
+            db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
+            if time.monotonic() > until:
+                return False
+    return True
+
+
+def _sweep_scope(db: sqlite3.Connection, grave: Grave, hidden_no: int, until: float) -> bool:
+    """Goes on with a hidden scope; True when only its row is left.
 
     What refers to rows goes before them; of runs and threads a tombstone stays, and of the scope's names a keyed hash.
     """
@@ -161,23 +182,12 @@ def _sweep_scope(db: sqlite3.Connection, grave: Grave, hidden_no: int) -> bool:
         db.execute(f"DELETE FROM {table}_sources WHERE {table}_no IN ({numbers})", (hidden_no,))
     for table in ("fact_candidates", "facts", "candidates", "recall_scopes", "recall_levels"):
         db.execute(f"DELETE FROM {table} WHERE scope_no = ?", (hidden_no,))
-    for table in ("recall_pages", "recall_entries", "core_log", "notices", "memory_ops", "deleted_usage"):
-        chosen = f"SELECT rowid FROM {table} WHERE scope_no = ? LIMIT ?"
-        limit = BATCH_LARGE_ROWS if table.startswith("recall_") else BATCH_ROWS
-        if db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", (hidden_no, limit)).rowcount == limit:
-            return False
-    runs = db.execute(
-        "SELECT sequence, run_id, state FROM runs JOIN threads USING (thread_no) WHERE runs.scope_no = ? LIMIT ?",
-        (hidden_no, BATCH_LARGE_ROWS),
-    ).fetchall()
-    for sequence, run_id, state in runs:
-        if state >= 0:
-            # What an import had not shown yet was never there.
-            grave.bury(db, "run", run_id)
-        recall.drop_waiting(db, [sequence])
-        db.execute("DELETE FROM runs WHERE sequence = ?", (sequence,))
-    if runs:
+    if not _take_out_large_rows(db, grave, hidden_no, until):
         return False
+    for table in ("core_log", "notices", "memory_ops", "deleted_usage"):
+        chosen = f"SELECT rowid FROM {table} WHERE scope_no = ? LIMIT ?"
+        if db.execute(f"DELETE FROM {table} WHERE rowid IN ({chosen})", (hidden_no, BATCH_ROWS)).rowcount == BATCH_ROWS:
+            return False
     if _sweep_hidden_threads(db, grave, hidden_no):
         return False
     older = "FROM tombstones WHERE scope_no = ? LIMIT ?"
