@@ -1,5 +1,6 @@
 """The engine room: plain functions of a connection go in, each runs whole on the thread of that connection, and what
-they return comes out once it is durable. One writer, a few readers, no lock, one hop there and one back.
+they return comes out once it is durable, or where nobody is told of it (`write_behind`) once it is seen. One writer,
+a few readers, no lock, one hop there and one back.
 
 A **unit of work** is a synchronous function `fn(connection, *args)`. The rules for it:
 
