@@ -259,6 +259,16 @@ def talk(seed: int, length: int) -> str:
     return " ".join(f"w{int(20_000 ** draw.random()):o}".translate(_LETTERS) for _ in range(length))
 
 
+def test_what_is_being_taken_out_keeps_nothing_else_from_being_found() -> None:
+    with opened() as db:
+        for sequence in range(1, 80):
+            index(db, sequence, "zebra crossing" + " paint" * (sequence > 3), thread=1 if sequence <= 3 else 2)
+        query = query_terms("zebra crossing paint")
+        assert min(hit.sequence for hit in search(db, Cache(), 1, query, 5)) > 3
+        db.execute("INSERT INTO doomed (scope_no, thread_no) VALUES (1, 2)")
+        assert sorted(hit.sequence for hit in search(db, Cache(), 1, query, 5)) == [1, 2, 3]
+
+
 def test_other_scopes_change_neither_order_nor_score() -> None:
     with opened() as db:
         for sequence in range(1, 60):

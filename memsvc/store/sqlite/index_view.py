@@ -166,6 +166,18 @@ class View:
             return {number: entry for number, entry in entries.items() if entry.thread_no not in self._doomed}
         return entries
 
+    def first_shown(self, numbers: Sequence[int], most: int) -> Sequence[int]:
+        """Returns the first `most` of some entries, without those of threads that are being taken out."""
+        if not self._doomed:
+            return numbers[:most]
+        found: list[int] = []
+        for start in range(0, len(numbers), most):
+            shown = self.read_entries(numbers[start : start + most])
+            found += [number for number in numbers[start : start + most] if number in shown]
+            if len(found) >= most:
+                break
+        return found[:most]
+
     def _tail(self, paged_no: int) -> _Tail:
         key = ("waiting", self._scope_no)
         known = self._cache.get(key)

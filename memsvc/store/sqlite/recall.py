@@ -158,7 +158,7 @@ def _find(
             evidence[entry_no] = known(entry_no, 0.0) + worth * gain
     wanted = limit + len(exclude_sequences)
     # All in order: of some hundred, a heap takes twice as long to find the first.
-    best = sorted(evidence, key=evidence.__getitem__, reverse=True)[: wanted + _MORE_CANDIDATES]
+    best = view.first_shown(sorted(evidence, key=evidence.__getitem__, reverse=True), wanted + _MORE_CANDIDATES)
     enough = evidence[best[wanted - 1]] if len(best) >= wanted else 0.0
     terms = [*leading, *following]
     bearing, found = Bearing(terms, worths), []
