@@ -338,3 +338,14 @@ async def test_what_is_deleted_before_it_is_looked_at_comes_back_whole(store: Sq
     assert await rows(store, "SELECT kind FROM tombstones WHERE kind <> 'key'") == [("run",)]
     assert await rows(store, "SELECT * FROM deleted_usage") == before
     await is_clean(store)
+
+
+async def test_an_import_that_outlives_its_store_leaves_no_task_behind(tmp_path: Path, data: bytes) -> None:
+    store = await SqliteStore.open(tmp_path / "stopped.db", RENDERER, 1)
+    async with Halfway(store, data) as halfway:
+        await store.close()
+        with pytest.raises(Unavailable):
+            await halfway.end()
+        store._janitor.ask()
+        await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() in ("memsvc-importer", "memsvc-janitor")]

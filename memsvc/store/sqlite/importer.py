@@ -35,6 +35,7 @@ class Importer:
     def __init__(self, db: Database, janitor: Janitor, settler: Settler) -> None:
         self._db, self._janitor, self._settler = db, janitor, settler
         self._turn = asyncio.Lock()
+        self._stopped = False
         self._task = self._begin()
 
     async def bring(
@@ -70,6 +71,7 @@ class Importer:
 
     async def stop(self) -> None:
         """Ends the task; what it owes is found at the next start."""
+        self._stopped = True
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -105,7 +107,7 @@ class Importer:
 
     def _tidy(self) -> None:
         """Has what is left seen to, by the task if it is still at work."""
-        if self._task.done():
+        if self._task.done() and not self._stopped:
             self._task = self._begin()
 
     async def _work(self) -> None:

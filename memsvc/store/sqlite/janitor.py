@@ -70,7 +70,7 @@ class Janitor:
         self._failure = None
         self._wake.set()
         # What no error of ours foresees ends the task and is told to whoever waits; the next one has it tried again.
-        if self._task.done():
+        if self._task.done() and not self._task.cancelled():  # as it is once this was stopped
             self._task = self._begin()
         return self._asked
 
