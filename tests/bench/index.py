@@ -1,7 +1,7 @@
 """`python -m tests.bench.index`: processor time of the recall index by itself, in a file of its own, without a daemon.
 
-What a run adds, what keeping the index in shape behind it takes, a search whose pages are in memory and one whose pages
-are not, and taking a run out. Times are of the thread's own clock, so that other work beside it counts little.
+What a run adds, what keeping the index in shape behind it takes, and a search whose pages are in memory or are not.
+Times are of the thread's own clock, so that other work beside it counts little.
 """
 
 from __future__ import annotations
@@ -20,23 +20,21 @@ from memsvc.rules.terms import count_terms, query_terms
 from memsvc.store.sqlite import migrate, recall, start
 from memsvc.store.sqlite.cache import Cache
 from tests.bench.corpus import text
-from tests.test_recall_store import unindex_runs
 
 CASES = ((10_000, 200), (10_000, 1_000), (1_000, 4_000), (100_000, 200))
 """Runs in the scope, and bytes of each."""
 QUESTION_BYTES = 60
 QUESTIONS = 200
-TAKEN_OUT = 100
 TURNS_A_THREAD = 20
 WANTED = 7
 """Hits of a search: what a context asks for when its thread shows a few runs."""
 
-HEAD = "| runs in the scope | a run adds | its upkeep | search, pages in memory | pages in the file | take a run out |"
+HEAD = "| runs in the scope | a run adds | its upkeep | search, pages in memory | pages in the file |"
 
 
 def main() -> None:
     """Prints a line for each case: medians in milliseconds, of the upkeep the mean."""
-    print(HEAD, "|---|---|---|---|---|---|", sep="\n")
+    print(HEAD, "|---|---|---|---|---|", sep="\n")
     for count, size in CASES:
         with tempfile.TemporaryDirectory(prefix="memsvc-bench-") as folder:
             path = str(Path(folder) / "index.db")
@@ -69,12 +67,7 @@ def _measured(db: sqlite3.Connection, count: int, size: int) -> list[float]:
     for question in questions:
         recall.search(db, known, 1, question, WANTED)
     again = [_timed(partial(recall.search, db, known, 1, q, WANTED))[0] for q in questions]
-    out = []
-    for number in rng.sample(range(1, count + 1), TAKEN_OUT):
-        db.execute("BEGIN")
-        out.append(_timed(partial(unindex_runs, db, 1, [number]))[0])
-        db.execute("COMMIT")
-    return [median(added), sum(upkeep) / count, median(again), median(fresh), median(out)]
+    return [median(added), sum(upkeep) / count, median(again), median(fresh)]
 
 
 T = TypeVar("T")
