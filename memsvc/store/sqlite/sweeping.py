@@ -15,16 +15,13 @@ from typing import NamedTuple
 from memsvc.model import Scope
 from memsvc.store.sqlite import erased, recall, staging, unindexing
 from memsvc.store.sqlite.scopes import bury, forget_names
+from memsvc.store.sqlite.staging import BATCH_ROWS, STEP_MS
 from memsvc.store.sqlite.unindexing import Walk
 
-STEP_MS = 10
-"""How long one step goes on before it takes up nothing further: other writes wait for a step and its commit."""
 THREADS_AT_ONCE = 1_000
 """Most hidden threads of a scope that are taken out of its index together."""
 ROWS_AT_ONCE = 64
 """Rows that are looked up at once; each is taken out by itself, because it may be of a mebibyte."""
-BATCH_ROWS = 500
-"""Rows that go at once, of kinds that are small."""
 
 
 class Swept(NamedTuple):
